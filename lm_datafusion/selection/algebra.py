@@ -1,0 +1,96 @@
+"""Where two backings meet: the operations on two or more selections, and the choice of backing.
+
+In: `Runs` or `Mask`, in any mixture. Out: the backing that suits the result.
+
+1. Two of one kind are worked on as they are.
+2. Two of different kinds meet as masks where their runs together are short enough for one,
+   else as runs. So few runs over many rows never cost a mask of all those rows.
+3. The result settles on the backing its own average run length asks for.
+
+Invariant: which rows come out depends on the rows that go in, never on the backings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from lm_datafusion.selection.mask import Mask
+from lm_datafusion.selection.runs import Runs
+from lm_datafusion.selection.strategy import (
+    MASK_THRESHOLD,
+    RowSelectionStrategy,
+    choose_strategy,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Backing: TypeAlias = Runs | Mask
+
+
+def settle(backing: Backing) -> Backing:
+    """The backing that suits the average run length; itself if it already is."""
+    if _fits_mask(backing.total_rows, backing.selector_count):
+        return as_mask(backing)
+    return backing.to_runs()
+
+
+def as_mask(backing: Backing) -> Mask:
+    """The same rows as a mask."""
+    return backing if isinstance(backing, Mask) else Mask(backing.to_mask())
+
+
+def and_then(left: Backing, right: Backing) -> Backing:
+    """Rows of `left` whose rank among the rows of `left` is a row of `right`."""
+    if _meet_as_masks(left, right):
+        return settle(as_mask(left).and_then(as_mask(right)))
+    return settle(left.to_runs().and_then(right.to_runs()))
+
+
+def intersection(left: Backing, right: Backing) -> Backing:
+    """Rows of both."""
+    if _meet_as_masks(left, right):
+        return settle(as_mask(left).intersection(as_mask(right)))
+    return settle(left.to_runs().intersection(right.to_runs()))
+
+
+def union(left: Backing, right: Backing) -> Backing:
+    """Rows of either."""
+    if _meet_as_masks(left, right):
+        return settle(as_mask(left).union(as_mask(right)))
+    return settle(left.to_runs().union(right.to_runs()))
+
+
+def difference(left: Backing, right: Backing) -> Backing:
+    """Rows of `left` that are not rows of `right`."""
+    if _meet_as_masks(left, right):
+        return settle(as_mask(left).difference(as_mask(right)))
+    return settle(left.to_runs().difference(right.to_runs()))
+
+
+def concat(parts: Sequence[Backing]) -> Backing:
+    """The parts one after the other, each speaking of the next rows."""
+    total_rows = sum(part.total_rows for part in parts)
+    if _fits_mask(total_rows, sum(part.selector_count for part in parts)):
+        return settle(Mask(np.concatenate([part.to_mask() for part in parts])))
+    row_offset = 0
+    starts, stops = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for part in parts:
+        runs = part.to_runs()
+        starts.append(runs.starts + row_offset)
+        stops.append(runs.stops + row_offset)
+        row_offset += part.total_rows
+    return settle(Runs.merged(np.concatenate(starts), np.concatenate(stops), total_rows))
+
+
+def _fits_mask(total_rows: int, selector_count: int) -> bool:
+    strategy = choose_strategy(total_rows, selector_count, threshold=MASK_THRESHOLD)
+    return strategy is RowSelectionStrategy.MASK
+
+
+def _meet_as_masks(left: Backing, right: Backing) -> bool:
+    if isinstance(left, Mask) == isinstance(right, Mask):
+        return isinstance(left, Mask)
+    return _fits_mask(left.total_rows, left.selector_count + right.selector_count)

@@ -1,0 +1,422 @@
+"""Which of a run of consecutive rows are selected: the value every stage of a scan refines.
+
+In: filters, ranges, indices, selectors or pages. Out: a `RowSelection`, the algebra on it, and
+what a reader asks of it (rows, runs, pages, byte ranges).
+
+The rows live in one of two backings, `Runs` or `Mask`, picked anew after each operation by
+average run length (`algebra.settle`).
+
+Invariant: a selection is a set of rows out of `total_rows`. The backing decides what an
+operation costs, never what it gives. Trailing skips are kept: `total_rows` changes only in
+`slice`, `split_off`, `concat` and `trim`.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from lm_datafusion.errors import OptionError
+from lm_datafusion.selection import algebra
+from lm_datafusion.selection.algebra import settle
+from lm_datafusion.selection.filters import filter_to_mask
+from lm_datafusion.selection.mask import Mask
+from lm_datafusion.selection.pages import as_page_locations, check_first_rows, page_stops
+from lm_datafusion.selection.ranges import indices_to_runs, ranges_to_runs, selectors_to_runs
+from lm_datafusion.selection.runs import Runs
+from lm_datafusion.selection.selector import RowSelector
+from lm_datafusion.selection.strategy import (
+    APPLY_THRESHOLD,
+    RowSelectionStrategy,
+    choose_strategy,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any, SupportsIndex
+
+    from numpy.typing import ArrayLike
+
+    from lm_datafusion.selection.algebra import Backing
+    from lm_datafusion.selection.pages import AnyPageLocations
+    from lm_datafusion.selection.runs import BoolArray, Int64Array
+
+AnyArray = TypeVar("AnyArray", bound=np.ndarray)
+
+# A repr shows this many selectors at each end: with counts, about one line.
+_SHOWN_SELECTORS = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RowSelection:
+    """An immutable selection of rows out of `total_rows` consecutive ones.
+
+    * read as selectors, it has none that is empty, and selected and skipped alternate;
+    * two selections are equal if they select the same rows out of equally many;
+    * it is picklable and hashable, and all its arrays are read-only.
+
+    Build one with a `from_*` constructor, `all` or `none`.
+
+    Example:
+        >>> page_index = RowSelection.from_consecutive_ranges([(100, 150)], 200)
+        >>> page_index
+        RowSelection[skip 100, select 50, skip 50]
+        >>> predicate = RowSelection.from_selectors([RowSelector.select(10), RowSelector.skip(40)])
+        >>> page_index.and_then(predicate)
+        RowSelection[skip 100, select 10, skip 90]
+    """
+
+    _backing: Backing
+
+    # ---- constructors ------------------------------------------------------------------
+
+    @classmethod
+    def all(cls, total_rows: SupportsIndex) -> RowSelection:
+        """Every one of `total_rows` rows."""
+        count = _count(total_rows, "total_rows")
+        return cls(settle(Runs.one(0, count, count)))
+
+    @classmethod
+    def none(cls, total_rows: SupportsIndex) -> RowSelection:
+        """Not one of `total_rows` rows."""
+        return cls(settle(Runs.one(0, 0, _count(total_rows, "total_rows"))))
+
+    @classmethod
+    def from_selectors(cls, selectors: Iterable[RowSelector]) -> RowSelection:
+        """Selectors one after the other; empty ones vanish, equal neighbours merge."""
+        return cls(settle(selectors_to_runs(selectors)))
+
+    @classmethod
+    def from_filters(cls, filters: Iterable[Any]) -> RowSelection:
+        """Boolean arrays one after the other, each covering the next rows.
+
+        Args:
+            filters: Boolean arrays of numpy or pyarrow (chunked or not), as a predicate gives
+                them batch by batch. A null counts as not selected.
+
+        Raises:
+            OptionError: One of them is not a one-dimensional boolean array.
+        """
+        masks = [filter_to_mask(values) for values in filters]
+        return cls(settle(Mask(np.concatenate([np.empty(0, np.bool_), *masks]))))
+
+    @classmethod
+    def from_mask(cls, mask: BoolArray) -> RowSelection:
+        """The true values of one numpy boolean array, which is copied."""
+        return cls.from_filters([mask])
+
+    @classmethod
+    def from_ranges(
+        cls, starts: ArrayLike, stops: ArrayLike, total_rows: SupportsIndex
+    ) -> RowSelection:
+        """Sorted half-open row ranges, given as two arrays.
+
+        Args:
+            starts: First row of each range.
+            stops: Row after the last of each range. Empty ranges vanish, touching ones merge.
+            total_rows: Rows the selection speaks of.
+
+        Raises:
+            OptionError: A range is reversed, out of order, overlapping or out of bounds.
+        """
+        return cls(settle(ranges_to_runs(starts, stops, _count(total_rows, "total_rows"))))
+
+    @classmethod
+    def from_consecutive_ranges(
+        cls, ranges: Iterable[tuple[int, int]], total_rows: SupportsIndex
+    ) -> RowSelection:
+        """Sorted half-open row ranges, given as pairs; otherwise as `from_ranges`."""
+        pairs = np.array([(start, stop) for start, stop in ranges]).reshape(-1, 2)
+        return cls.from_ranges(pairs[:, 0], pairs[:, 1], total_rows)
+
+    @classmethod
+    def from_indices(cls, indices: ArrayLike, total_rows: SupportsIndex) -> RowSelection:
+        """Row indices in strictly increasing order.
+
+        Raises:
+            OptionError: They do not increase, or one is out of bounds.
+        """
+        return cls(settle(indices_to_runs(indices, _count(total_rows, "total_rows"))))
+
+    @classmethod
+    def concat(cls, selections: Iterable[RowSelection]) -> RowSelection:
+        """Selections one after the other, each speaking of the next rows."""
+        backings = [part._backing for part in selections]  # noqa: SLF001 of this very class
+        return cls(algebra.concat(backings))
+
+    # ---- questions ---------------------------------------------------------------------
+
+    @property
+    def total_rows(self) -> int:
+        """Number of rows, selected and skipped."""
+        return self._backing.total_rows
+
+    @property
+    def row_count(self) -> int:
+        """Number of selected rows."""
+        return self._backing.row_count
+
+    @property
+    def skipped_row_count(self) -> int:
+        """Number of skipped rows."""
+        return self.total_rows - self.row_count
+
+    @property
+    def selector_count(self) -> int:
+        """Number of selectors, without building them."""
+        return self._backing.selector_count
+
+    @property
+    def selectors(self) -> tuple[RowSelector, ...]:
+        """The selection as alternating selectors. For people and tests: one object per run."""
+        return tuple(self)
+
+    def __iter__(self) -> Iterator[RowSelector]:
+        lengths, is_skip = self._backing.to_runs().selector_lengths()
+        for length in lengths.tolist():
+            yield RowSelector(row_count=length, is_skip=is_skip)
+            is_skip = not is_skip
+
+    def selects_any(self) -> bool:
+        """Whether some row is selected."""
+        match self._backing:
+            case Runs(starts=starts):
+                return len(starts) > 0
+            case Mask(bits=bits):
+                return bool(bits.any())
+
+    def selects_all(self) -> bool:
+        """Whether no row is skipped; true of no rows at all."""
+        return self.row_count == self.total_rows
+
+    # ---- algebra -----------------------------------------------------------------------
+
+    def and_then(self, other: RowSelection) -> RowSelection:
+        """Refine by a selection among the rows selected so far.
+
+        Args:
+            other: A selection over the selected rows of `self`, in order: what a predicate
+                evaluated on those rows gives.
+
+        Raises:
+            OptionError: `other` does not speak of exactly the selected rows.
+        """
+        if other.total_rows != self.row_count:
+            raise OptionError(
+                f"and_then needs a selection over the {self.row_count} selected rows, "
+                f"got one over {other.total_rows}"
+            )
+        return RowSelection(algebra.and_then(self._backing, other._backing))
+
+    def intersection(self, other: RowSelection) -> RowSelection:
+        """Rows of both.
+
+        Raises:
+            OptionError: The two speak of different numbers of rows. There is no guess at what
+                a missing tail meant; `slice` or `concat` say it.
+        """
+        self._check_same_rows(other, "intersection")
+        return RowSelection(algebra.intersection(self._backing, other._backing))
+
+    def union(self, other: RowSelection) -> RowSelection:
+        """Rows of either.
+
+        Raises:
+            OptionError: The two speak of different numbers of rows.
+        """
+        self._check_same_rows(other, "union")
+        return RowSelection(algebra.union(self._backing, other._backing))
+
+    def difference(self, other: RowSelection) -> RowSelection:
+        """Rows of `self` that are not rows of `other`.
+
+        Raises:
+            OptionError: The two speak of different numbers of rows.
+        """
+        self._check_same_rows(other, "difference")
+        return RowSelection(algebra.difference(self._backing, other._backing))
+
+    def complement(self) -> RowSelection:
+        """Selected and skipped rows exchanged."""
+        return RowSelection(settle(self._backing.complement()))
+
+    def reverse(self) -> RowSelection:
+        """Row i becomes row `total_rows - 1 - i`, for a scan from the end."""
+        return RowSelection(settle(self._backing.reverse()))
+
+    # ---- parts -------------------------------------------------------------------------
+
+    def slice(self, start: SupportsIndex, stop: SupportsIndex) -> RowSelection:
+        """The rows `[start, stop)` as a selection of their own, counted from `start`.
+
+        Raises:
+            OptionError: Not `0 <= start <= stop <= total_rows`.
+        """
+        first, last = operator.index(start), operator.index(stop)
+        if not 0 <= first <= last <= self.total_rows:
+            raise OptionError(f"no rows [{first}, {last}) among {self.total_rows}")
+        return RowSelection(settle(self._backing.slice(first, last)))
+
+    def split_off(self, row_count: SupportsIndex) -> tuple[RowSelection, RowSelection]:
+        """The first `row_count` rows (all of them if there are fewer), and the rest."""
+        cut = min(_count(row_count, "row_count"), self.total_rows)
+        return self.slice(0, cut), self.slice(cut, self.total_rows)
+
+    def trim(self) -> RowSelection:
+        """Without the skipped rows at the end; `total_rows` shrinks by them."""
+        return RowSelection(settle(self._backing.trim()))
+
+    def offset(self, row_count: SupportsIndex) -> RowSelection:
+        """Skip the first `row_count` selected rows too."""
+        count = _count(row_count, "row_count")
+        if count >= self.row_count:
+            return RowSelection.none(self.total_rows)
+        first = self._backing.row_at(count)
+        return RowSelection(settle(self._backing.clip(first, self.total_rows)))
+
+    def limit(self, row_count: SupportsIndex) -> RowSelection:
+        """Keep only the first `row_count` selected rows; `total_rows` stays."""
+        count = _count(row_count, "row_count")
+        if count >= self.row_count:
+            return self
+        return RowSelection(settle(self._backing.clip(0, self._backing.row_at(count))))
+
+    # ---- pages -------------------------------------------------------------------------
+
+    def page_mask(self, first_row_indices: ArrayLike) -> BoolArray:
+        """For each page, whether it has a selected row.
+
+        Args:
+            first_row_indices: First row of each page, sorted, beginning with 0. Pages past
+                `total_rows` have no selected row.
+
+        Raises:
+            OptionError: The pages do not begin with row 0 or are not sorted.
+        """
+        first_rows = check_first_rows(first_row_indices)
+        return self._backing.touches(first_rows, page_stops(first_rows, self.total_rows))
+
+    def expand_to_pages(self, first_row_indices: ArrayLike) -> RowSelection:
+        """Every page that has a selected row, selected wholly.
+
+        Args:
+            first_row_indices: First row of each page, sorted, beginning with 0. The last page
+                ends at `total_rows`.
+
+        Raises:
+            OptionError: The pages do not begin with row 0, are not sorted, or one begins past
+                `total_rows`: the selection was trimmed, and the end of its last page is lost.
+        """
+        first_rows = check_first_rows(first_row_indices)
+        if self.selects_any() and not len(first_rows):
+            raise OptionError(f"no pages to hold {self.total_rows} rows")
+        if len(first_rows) and first_rows[-1] > self.total_rows:
+            raise OptionError(f"page at row {first_rows[-1]} begins past {self.total_rows} rows")
+        stops = page_stops(first_rows, self.total_rows)
+        touched = self._backing.touches(first_rows, stops)
+        pages = Runs.merged(first_rows[touched], stops[touched], self.total_rows)
+        return RowSelection(settle(pages))
+
+    def scan_ranges(self, page_locations: AnyPageLocations) -> list[tuple[int, int]]:
+        """The byte ranges of the pages to fetch for this selection.
+
+        Args:
+            page_locations: The pages of one column chunk, as `PageLocations` or as objects
+                with `offset`, `compressed_page_size` and `first_row_index`.
+
+        Returns:
+            `(offset, length)` for each page with a selected row, in page order. Neighbours are
+            not coalesced: how large a gap is worth reading is for the fetch to decide.
+        """
+        locations = as_page_locations(page_locations)
+        return locations.byte_ranges(self.page_mask(locations.first_rows))
+
+    def strategy(
+        self, page_locations: AnyPageLocations | None = None, *, threshold: int = APPLY_THRESHOLD
+    ) -> RowSelectionStrategy:
+        """How to apply this selection to a decoded column, however it is held.
+
+        Args:
+            page_locations: The pages of the column, if pages without a selected row are not
+                fetched. With such a page the answer is `RUNS`: a mask needs every page.
+            threshold: Average run length, in rows, from which runs are better.
+        """
+        skips_pages = False
+        if page_locations is not None:
+            first_rows = as_page_locations(page_locations).first_rows
+            skips_pages = not bool(self.page_mask(first_rows).all())
+        return choose_strategy(
+            self.total_rows, self.selector_count, threshold=threshold, skips_pages=skips_pages
+        )
+
+    def prefers_mask(self, page_locations: AnyPageLocations | None = None) -> bool:
+        """Whether `strategy` says mask."""
+        return self.strategy(page_locations) is RowSelectionStrategy.MASK
+
+    # ---- the rows themselves -----------------------------------------------------------
+
+    def to_mask(self) -> BoolArray:
+        """One boolean per row, read-only."""
+        return _read_only(self._backing.to_mask())
+
+    def to_ranges(self) -> tuple[Int64Array, Int64Array]:
+        """Starts and stops of the selected runs: sorted, half-open, not touching, read-only."""
+        runs = self._backing.to_runs()
+        return runs.starts, runs.stops
+
+    def to_indices(self) -> Int64Array:
+        """The selected rows in order, read-only."""
+        return _read_only(self._backing.to_indices())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RowSelection):
+            return NotImplemented
+        if self.total_rows != other.total_rows:
+            return False
+        match self._backing, other._backing:
+            case Mask(bits=mine), Mask(bits=theirs):
+                return np.array_equal(mine, theirs)
+            case mine, theirs:
+                left, right = mine.to_runs(), theirs.to_runs()
+                same_starts = np.array_equal(left.starts, right.starts)
+                return same_starts and np.array_equal(left.stops, right.stops)
+
+    def __hash__(self) -> int:
+        runs = self._backing.to_runs()
+        return hash((self.total_rows, runs.starts.tobytes(), runs.stops.tobytes()))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return RowSelection, (self._backing,)
+
+    def __repr__(self) -> str:
+        lengths, is_skip = self._backing.to_runs().selector_lengths()
+        words = ("skip", "select") if is_skip else ("select", "skip")
+        hidden = len(lengths) - 2 * _SHOWN_SELECTORS
+        places = list(range(len(lengths)))
+        if hidden > 1:
+            places[_SHOWN_SELECTORS:-_SHOWN_SELECTORS] = []
+        shown = [f"{words[place % 2]} {lengths[place]}" for place in places]
+        if hidden > 1:
+            shown.insert(_SHOWN_SELECTORS, f"... {hidden} more ...")
+        return f"RowSelection[{', '.join(shown)}]"
+
+    def _check_same_rows(self, other: RowSelection, what: str) -> None:
+        if self.total_rows != other.total_rows:
+            raise OptionError(
+                f"{what} of selections over {self.total_rows} and {other.total_rows} rows"
+            )
+
+
+def _count(value: SupportsIndex, what: str) -> int:
+    count = operator.index(value)
+    if count < 0:
+        raise OptionError(f"{what} must be 0 or more, not {count}")
+    return count
+
+
+def _read_only(array: AnyArray) -> AnyArray:
+    array.flags.writeable = False
+    return array
