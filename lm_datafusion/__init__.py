@@ -1,5 +1,62 @@
-"""lm_datafusion: late materialization for DataFusion and PyArrow datasets."""
+"""lm_datafusion: late materialization for DataFusion and PyArrow datasets.
+
+    import lm_datafusion as lm
+
+    hits = lm.dataset("hits.parquet")
+    hits.to_table(columns=["url"], filter="status = 500 AND url LIKE '%login%'")
+
+Names are loaded when they are first used, so that importing the package costs nothing.
+"""
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lm_datafusion.dataset import LateDataset as LateDataset
+    from lm_datafusion.dataset import dataset as dataset
+    from lm_datafusion.errors import LateError as LateError
+    from lm_datafusion.metrics import ScanReport as ScanReport
+    from lm_datafusion.options import ScanOptions as ScanOptions
+    from lm_datafusion.plan import ScanRequest as ScanRequest
+    from lm_datafusion.selection import RowSelection as RowSelection
+    from lm_datafusion.selection import RowSelector as RowSelector
+
 __version__ = "0.1.0"
+
+_HOMES = {
+    "LateDataset": "lm_datafusion.dataset",
+    "LateError": "lm_datafusion.errors",
+    "RowSelection": "lm_datafusion.selection",
+    "RowSelector": "lm_datafusion.selection",
+    "ScanOptions": "lm_datafusion.options",
+    "ScanReport": "lm_datafusion.metrics",
+    "ScanRequest": "lm_datafusion.plan",
+    "dataset": "lm_datafusion.dataset",
+}
+
+__all__ = [
+    "LateDataset",
+    "LateError",
+    "RowSelection",
+    "RowSelector",
+    "ScanOptions",
+    "ScanReport",
+    "ScanRequest",
+    "__version__",
+    "dataset",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -26,7 +26,9 @@ class OptionError(LateError, ValueError):
 class SqlError(LateError, ValueError):
     """SQL that cannot be understood; the message shows the place in the text."""
 
-    def __init__(self, message: str, *, sql: str | None = None, position: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, sql: str | None = None, position: int | None = None
+    ) -> None:
         if sql is not None and position is not None:
             message = f"{message}\n{_point_at(sql, position)}"
         super().__init__(message)

@@ -1,0 +1,253 @@
+"""`LateDataset`: a `pyarrow.dataset.Dataset` that scans late.
+
+In: paths. Out: scanners, fragments, tables.
+
+DataFusion (`register_dataset`), DuckDB (a variable in SQL), Polars (`scan_pyarrow_dataset`) and
+pandas take it as they take any PyArrow dataset.
+
+Invariant: every member of the base class is overridden: its own members would follow a pointer
+that is not set.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from lm_datafusion.dataset.discovery import load_table_files
+from lm_datafusion.dataset.fragment import LateFragment, tuned
+from lm_datafusion.dataset.scanner import LateScanner, conjuncts_of
+from lm_datafusion.dataset.schema import unify_schemas, with_string_type
+from lm_datafusion.dataset.verbs import ScanVerbs
+from lm_datafusion.metrics import ScanMetrics
+from lm_datafusion.options import ScanOptions
+from lm_datafusion.plan import ScanRequest, Table
+from lm_datafusion.predicate.expression import Meaning
+from lm_datafusion.scan import load_facts, plan_scan
+from lm_datafusion.storage import LocalStorage
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Sequence
+
+    from lm_datafusion.dataset.verbs import Columns, Filter
+    from lm_datafusion.metrics import ScanReport
+    from lm_datafusion.plan import RowGroupTask, TableFile
+    from lm_datafusion.predicate.conjunct import Conjunct
+    from lm_datafusion.storage import Storage
+
+# Reports of past scans a dataset keeps; a report takes about 2 KB.
+REPORTS_KEPT = 64
+
+
+def dataset(
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    schema: pa.Schema | None = None,
+    options: ScanOptions | None = None,
+) -> LateDataset:
+    """Opens Parquet files as a dataset that scans late.
+
+    Args:
+        source: A file, a folder (`year=2024` in folder names becomes a column), a glob such as
+            `logs/*.parquet`, or a list of these.
+        schema: The columns and types to read. By default the footers of all files are read and
+            their schemas brought together.
+        options: How to scan; see `ScanOptions`.
+
+    Returns:
+        A `pyarrow.dataset.Dataset`.
+
+    Raises:
+        FileMissingError: Nothing is at the source (also a `FileNotFoundError`).
+        CorruptFileError: A file is not Parquet, or is cut short (also a `ValueError`).
+        SchemaClashError: Files whose columns do not go together (also a `ValueError`).
+    """
+    options = options or ScanOptions()
+    storage = LocalStorage()
+    files, partitions = load_table_files(source, storage)
+    if schema is None:
+        schema = _load_schema(files, partitions, storage, options)
+    return LateDataset(Table(storage=storage, files=files, schema=schema), options=options)
+
+
+def _load_schema(
+    files: tuple[TableFile, ...], partitions: pa.Schema, storage: Storage, options: ScanOptions
+) -> pa.Schema:
+    schemas = [(file.path, load_facts(storage, file.path, options).schema) for file in files]
+    schema = with_string_type(unify_schemas(schemas), options.string_type)
+    stored = [field for field in schema if field.name not in partitions.names]
+    return pa.schema([*stored, *partitions], metadata=schema.metadata)
+
+
+class LateDataset(ScanVerbs, ds.Dataset):
+    """Parquet files of one schema. Make one with `dataset`."""
+
+    def __init__(
+        self,
+        table: Table,
+        *,
+        options: ScanOptions,
+        conjuncts: tuple[Conjunct, ...] = (),
+    ) -> None:
+        # The base class cannot be initialised from Python; every member of it is overridden.
+        self._table = table
+        self._options = options
+        self._conjuncts = conjuncts
+        self._reports: deque[ScanReport] = deque(maxlen=REPORTS_KEPT)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns and types."""
+        return self._table.schema
+
+    @property
+    def partition_expression(self) -> pc.Expression:
+        """Always true: the dataset is the whole table."""
+        return pc.scalar(True)
+
+    @property
+    def files(self) -> list[str]:
+        """The paths of the files."""
+        return [file.path for file in self._table.files]
+
+    @property
+    def options(self) -> ScanOptions:
+        """How the dataset scans."""
+        return self._options
+
+    def scan_reports(self) -> list[ScanReport]:
+        """Reports of the last scans of this dataset and its fragments, oldest first."""
+        return list(self._reports)
+
+    def scanner(
+        self,
+        columns: Columns = None,
+        filter: Filter = None,  # noqa: A002 PyArrow's name
+        *,
+        batch_size: int | None = None,
+        use_threads: bool = True,
+        **_tuning: Any,
+    ) -> LateScanner:
+        """A scanner over the dataset.
+
+        Args:
+            columns: Names of columns, or new names with PyArrow expressions; all by default.
+            filter: A PyArrow expression (with PyArrow's meaning) or a SQL condition (with
+                DataFusion's).
+            batch_size: Rows per batch at most.
+            use_threads: Whether to scan on more than one thread.
+            **_tuning: Options of PyArrow's own reader, without effect.
+
+        Raises:
+            ColumnNotFoundError: A column that is not there (also a `KeyError`).
+            SqlError: SQL that is no condition (also a `ValueError`).
+        """
+        return LateScanner(
+            self._table,
+            columns=columns,
+            conjuncts=self._conjuncts + conjuncts_of(filter, self._table.schema),
+            options=tuned(self._options, batch_size=batch_size, use_threads=use_threads),
+            on_report=self._reports.append,
+        )
+
+    def get_fragments(self, filter: Filter = None) -> Iterator[LateFragment]:  # noqa: A002 PyArrow's name
+        """Balanced groups of the row groups that statistics leave over, one per scan thread.
+
+        A filter here only prunes; it has to be given to the fragment's scanner too.
+        """
+        meaning = Meaning.DATAFUSION
+        conjuncts = self._conjuncts + conjuncts_of(filter, self._table.schema, meaning)
+        request = ScanRequest(conjuncts=conjuncts)
+        plan = plan_scan(self._table, request, self._options, ScanMetrics())
+        for group in _balanced(plan.tasks, self._options.worker_count):
+            row_groups: dict[str, frozenset[int]] = {}
+            for task in group:
+                path = task.file.version.path
+                row_groups[path] = row_groups.get(path, frozenset()) | {task.access.row_group}
+            yield LateFragment(
+                self._table,
+                row_groups,
+                conjuncts=self._conjuncts,
+                options=self._options.with_changes(threads=1),
+                on_report=self._reports.append,
+            )
+
+    def filter(self, expression: Filter) -> LateDataset:
+        """A dataset of the rows that match; filters add up."""
+        added = conjuncts_of(expression, self._table.schema)
+        filtered = LateDataset(
+            self._table, options=self._options, conjuncts=self._conjuncts + added
+        )
+        filtered._reports = self._reports
+        return filtered
+
+    def with_options(self, **changes: Any) -> LateDataset:
+        """The same files with some options changed."""
+        options = self._options.with_changes(**changes)
+        return LateDataset(self._table, options=options, conjuncts=self._conjuncts)
+
+    def replace_schema(self, schema: pa.Schema) -> LateDataset:
+        """The same files read with another schema: columns by name, types by cast."""
+        table = Table(storage=self._table.storage, files=self._table.files, schema=schema)
+        return LateDataset(table, options=self._options, conjuncts=self._conjuncts)
+
+    def sort_by(self, sorting: Any, **options: Any) -> ds.InMemoryDataset:
+        """The dataset in memory, sorted."""
+        return ds.InMemoryDataset(self.to_table().sort_by(sorting, **options))
+
+    def join(self, right_dataset: ds.Dataset, *arguments: Any, **options: Any) -> Any:
+        """The dataset in memory, joined; arguments as for PyArrow's `Dataset.join`."""
+        return _in_memory(self).join(_in_memory(right_dataset), *arguments, **options)
+
+    def join_asof(self, right_dataset: ds.Dataset, *arguments: Any, **options: Any) -> Any:
+        """The dataset in memory, joined as of; arguments as for PyArrow's `join_asof`."""
+        return _in_memory(self).join_asof(_in_memory(right_dataset), *arguments, **options)
+
+    def _late_scanner(self, columns: Columns, filter: Filter, **tuning: Any) -> LateScanner:  # noqa: A002
+        return self.scanner(columns, filter, **tuning)
+
+    def _get_fragments(self, filter: Filter) -> Iterator[LateFragment]:  # noqa: A002
+        return self.get_fragments(filter)
+
+    def _scanner_options(self, options: dict[str, Any]) -> dict[str, Any]:
+        return options
+
+    @property
+    def _scan_options(self) -> dict[str, Any]:
+        return {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore_dataset, (self._table, self._options, self._conjuncts)
+
+    def __repr__(self) -> str:
+        filters = " AND ".join(map(str, self._conjuncts))
+        where = f" WHERE {filters}" if filters else ""
+        return f"<LateDataset of {len(self._table.files)} files, {len(self.schema)} columns{where}>"
+
+
+def _in_memory(source: ds.Dataset) -> ds.Dataset:
+    return ds.InMemoryDataset(source.to_table()) if isinstance(source, LateDataset) else source
+
+
+def _balanced(tasks: Sequence[RowGroupTask], count: int) -> list[list[RowGroupTask]]:
+    """Neighbouring tasks in at most `count` groups of about equal rows; one at least."""
+    total = sum(task.access.row_count for task in tasks)
+    groups: list[list[RowGroupTask]] = [[]]
+    done = 0
+    for task in tasks:
+        if groups[-1] and len(groups) < count and done >= total * len(groups) / count:
+            groups.append([])
+        groups[-1].append(task)
+        done += task.access.row_count
+    return groups
+
+
+def _restore_dataset(
+    table: Table, options: ScanOptions, conjuncts: tuple[Conjunct, ...]
+) -> LateDataset:
+    return LateDataset(table, options=options, conjuncts=conjuncts)

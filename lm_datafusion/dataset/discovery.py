@@ -1,0 +1,128 @@
+"""Which files a source stands for.
+
+In: a path, a list of paths, a folder or a glob. Out: `TableFile`s, with partition values from
+folder names like `year=2024`.
+
+Invariant: files come in sorted order (a list keeps its own), so that scans are repeatable.
+"""
+
+from __future__ import annotations
+
+import os
+import urllib.parse
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lm_datafusion.errors import FileMissingError, OptionError
+from lm_datafusion.plan import TableFile
+
+if TYPE_CHECKING:
+    from lm_datafusion.storage import Storage
+
+Source = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
+PARQUET_SUFFIXES = (".parquet", ".parq", ".pq")
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+_GLOB_CHARACTERS = frozenset("*?[")
+
+
+def load_table_files(
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], storage: Storage
+) -> tuple[tuple[TableFile, ...], pa.Schema]:
+    """Finds the files of a source.
+
+    Args:
+        source: A file, a folder, a glob, or a list of these.
+        storage: Where to look.
+
+    Returns:
+        The files, and the schema of their partition columns.
+
+    Raises:
+        FileMissingError: Nothing is there.
+        OptionError: The source is of no use.
+    """
+    if isinstance(source, str | os.PathLike):
+        sources = [os.fspath(source)]
+    elif isinstance(source, Iterable):
+        sources = [os.fspath(item) for item in source]
+    else:
+        raise OptionError(f"a path, a list of paths or a glob is expected, not {source!r}")
+    if not sources:
+        raise OptionError("no path was given")
+    found = [pair for item in sources for pair in _expand(item, storage)]
+    return _with_partitions(found)
+
+
+def _expand(source: str, storage: Storage) -> list[tuple[str, str]]:
+    """Pairs of a path and the part of it that may name partitions."""
+    if storage.is_folder(source):
+        paths = storage.load_listing(source)
+        parquet = [path for path in paths if path.endswith(PARQUET_SUFFIXES)]
+        if not paths:
+            raise FileMissingError(f"the folder {source} holds no files")
+        return [(path, os.path.relpath(path, source)) for path in parquet or paths]
+    if _GLOB_CHARACTERS & set(source) and not os.path.exists(source):
+        paths = storage.expand_glob(source)
+        if not paths:
+            raise FileMissingError(f"no file matches {source}")
+        return [(path, os.path.relpath(path, _fixed_part(source))) for path in paths]
+    storage.load_version(source)
+    return [(source, "")]
+
+
+def _fixed_part(pattern: str) -> str:
+    """The folders of a glob before its first wildcard."""
+    kept = []
+    for part in os.path.dirname(pattern).split(os.sep):
+        if _GLOB_CHARACTERS & set(part):
+            break
+        kept.append(part)
+    return os.sep.join(kept) or "."
+
+
+def _with_partitions(
+    found: list[tuple[str, str]],
+) -> tuple[tuple[TableFile, ...], pa.Schema]:
+    texts = [_partition_texts(inner) for _, inner in found]
+    names = list(dict.fromkeys(name for values in texts for name in values))
+    types = {name: _partition_type([values.get(name) for values in texts]) for name in names}
+    files = tuple(
+        TableFile(
+            path=path,
+            partition={name: _partition_value(values.get(name), types[name]) for name in names},
+        )
+        for (path, _), values in zip(found, texts, strict=True)
+    )
+    return files, pa.schema([pa.field(name, types[name]) for name in names])
+
+
+def _partition_texts(inner_path: str) -> dict[str, str | None]:
+    texts: dict[str, str | None] = {}
+    for part in os.path.dirname(inner_path).split(os.sep):
+        name, equals, value = part.partition("=")
+        if equals and name:
+            decoded = urllib.parse.unquote(value)
+            texts[urllib.parse.unquote(name)] = None if decoded == HIVE_NULL else decoded
+    return texts
+
+
+def _partition_type(texts: list[str | None]) -> pa.DataType:
+    """As PyArrow infers them: `int32` if all values are such numbers, else text."""
+    values = [text for text in texts if text is not None]
+    if values and all(_is_integer(text) for text in values):
+        numbers = [int(text) for text in values]
+        return pa.int32() if all(-(1 << 31) <= n < 1 << 31 for n in numbers) else pa.int64()
+    return pa.string()
+
+
+def _is_integer(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and -(1 << 63) <= int(text) < 1 << 63
+
+
+def _partition_value(text: str | None, data_type: pa.DataType) -> pa.Scalar:
+    if text is None:
+        return pa.scalar(None, data_type)
+    return pa.scalar(int(text) if pa.types.is_integer(data_type) else text, data_type)

@@ -1,0 +1,126 @@
+"""A part of a dataset that one partition of an engine scans: a group of row groups.
+
+In: a table and some of its row groups. Out: scanners over them.
+
+DataFusion calls `fragment.scanner(schema, columns=, filter=, batch_size=)` with the schema first;
+what it pushes so has DataFusion's meaning and is exact. Every other call has PyArrow's meaning.
+
+Invariant: the fragments of a dataset hold each row group once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from lm_datafusion.dataset.scanner import LateScanner, conjuncts_of
+from lm_datafusion.dataset.verbs import ScanVerbs
+from lm_datafusion.predicate.expression import Meaning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lm_datafusion.dataset.verbs import Columns, Filter
+    from lm_datafusion.metrics import ScanReport
+    from lm_datafusion.options import ScanOptions
+    from lm_datafusion.plan import Table
+    from lm_datafusion.predicate.conjunct import Conjunct
+    from lm_datafusion.scan.planner import RowGroups
+
+
+class LateFragment(ScanVerbs, ds.Fragment):
+    """Some row groups of a table."""
+
+    def __init__(
+        self,
+        table: Table,
+        row_groups: RowGroups,
+        *,
+        conjuncts: tuple[Conjunct, ...],
+        options: ScanOptions,
+        on_report: Callable[[ScanReport], None] | None = None,
+    ) -> None:
+        # The base class cannot be initialised from Python; every member of it is overridden.
+        self._table = table
+        self._row_groups = row_groups
+        self._conjuncts = conjuncts
+        self._options = options
+        self._on_report = on_report
+
+    @property
+    def physical_schema(self) -> pa.Schema:
+        """The schema of the table."""
+        return self._table.schema
+
+    @property
+    def partition_expression(self) -> pc.Expression:
+        """Always true: a fragment may span partitions."""
+        return pc.scalar(True)
+
+    @property
+    def row_groups(self) -> RowGroups:
+        """Row groups by path."""
+        return self._row_groups
+
+    def scanner(
+        self,
+        schema: pa.Schema | None = None,
+        *,
+        columns: Columns = None,
+        filter: Filter = None,  # noqa: A002 PyArrow's name
+        batch_size: int | None = None,
+        use_threads: bool = True,
+        **_tuning: Any,
+    ) -> LateScanner:
+        """A scanner over the fragment.
+
+        Args:
+            schema: The dataset's schema, as engines pass it; a filter then has DataFusion's
+                meaning.
+            columns: Names of columns; all by default.
+            filter: A PyArrow expression or a SQL condition.
+            batch_size: Rows per batch at most. An engine's is not taken: large batches cost it
+                nothing, and small ones cost a call each.
+            use_threads: Whether to scan on more than one thread.
+            **_tuning: Options of PyArrow's own reader, without effect.
+        """
+        meaning = Meaning.PYARROW if schema is None else Meaning.DATAFUSION
+        own = conjuncts_of(filter, self._table.schema, meaning)
+        taken = None if schema is not None else batch_size
+        return LateScanner(
+            self._table,
+            columns=columns,
+            conjuncts=self._conjuncts + own,
+            options=tuned(self._options, batch_size=taken, use_threads=use_threads),
+            only=self._row_groups,
+            on_report=self._on_report,
+        )
+
+    def _late_scanner(self, columns: Columns, filter: Filter, **tuning: Any) -> LateScanner:  # noqa: A002
+        return self.scanner(columns=columns, filter=filter, **tuning)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore_fragment, (self._table, self._row_groups, self._conjuncts, self._options)
+
+    def __repr__(self) -> str:
+        count = sum(len(groups) for groups in self._row_groups.values())
+        return f"<LateFragment of {count} row groups in {len(self._row_groups)} files>"
+
+
+def tuned(options: ScanOptions, *, batch_size: int | None, use_threads: bool) -> ScanOptions:
+    """Options with what a call to a scanner changes."""
+    if batch_size is not None:
+        options = options.with_changes(batch_rows=batch_size)
+    return options if use_threads else options.with_changes(threads=1)
+
+
+def _restore_fragment(
+    table: Table,
+    row_groups: RowGroups,
+    conjuncts: tuple[Conjunct, ...],
+    options: ScanOptions,
+) -> LateFragment:
+    return LateFragment(table, row_groups, conjuncts=conjuncts, options=options)

@@ -1,0 +1,240 @@
+"""One scan that has not run yet: `LateScanner`.
+
+In: a table, columns and conjuncts. Out: batches, tables, counts; and the report of what was read.
+
+Names, types and SQL are checked when the scanner is made, so errors come before any row.
+
+Invariant: running a scanner twice scans twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from lm_datafusion.errors import OptionError
+from lm_datafusion.metrics import ScanMetrics
+from lm_datafusion.plan import ScanRequest
+from lm_datafusion.predicate.expression import Meaning, translate_expression
+from lm_datafusion.predicate.expression_tree import ExpressionTree, fields
+from lm_datafusion.scan import ScanRun, plan_scan
+from lm_datafusion.scan.row_fetch import plan_row_fetch
+from lm_datafusion.sql import parse_condition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lm_datafusion.dataset.verbs import Columns, Filter
+    from lm_datafusion.metrics import ScanReport
+    from lm_datafusion.options import ScanOptions
+    from lm_datafusion.plan import ReadPlan, Table
+    from lm_datafusion.predicate.conjunct import Conjunct
+    from lm_datafusion.scan.planner import RowGroups
+
+
+class LateScanner(ds.Scanner):
+    """A scan of some columns of the rows that match."""
+
+    def __init__(
+        self,
+        table: Table,
+        *,
+        columns: Columns,
+        conjuncts: tuple[Conjunct, ...],
+        options: ScanOptions,
+        only: RowGroups | None = None,
+        on_report: Callable[[ScanReport], None] | None = None,
+    ) -> None:
+        # The base class cannot be initialised from Python; every member of it is overridden.
+        self._table = table
+        self._options = options
+        self._only = only
+        self._on_report = on_report
+        self._conjuncts = conjuncts
+        self._expressions = _projection(columns)
+        self._names = _column_names(columns, table.schema)
+        self._metrics: ScanMetrics | None = None
+        # Planned once now for the errors; again for each run, for files may change.
+        self._first_plan: tuple[ReadPlan, ScanMetrics] | None = self._plan()
+
+    @property
+    def dataset_schema(self) -> pa.Schema:
+        """The schema of the table."""
+        return self._table.schema
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        """The schema of the result."""
+        schema = self._table.schema
+        if self._expressions is not None:
+            empty = schema.empty_table()
+            return ds.InMemoryDataset(empty).scanner(columns=self._expressions).projected_schema
+        chosen = [schema.field(name) for name in self._names]
+        return pa.schema(chosen, metadata=schema.metadata)
+
+    @property
+    def report(self) -> ScanReport | None:
+        """What the last run did so far; None before the first."""
+        return None if self._metrics is None else self._metrics.report()
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The matching rows; closing the iterator stops the scan."""
+        return self._run(self._next_plan())
+
+    def scan_batches(self) -> Iterator[ds.TaggedRecordBatch]:
+        """As `to_batches`, each batch with a fragment (None: batches may span row groups)."""
+        for batch in self.to_batches():
+            yield ds.TaggedRecordBatch(record_batch=batch, fragment=None)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The matching rows as a stream."""
+        return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
+
+    def to_table(self) -> pa.Table:
+        """The matching rows as a table."""
+        batches = list(self.to_batches())
+        if not self.projected_schema:
+            # A table without columns cannot be put together from batches and keep its length.
+            rows = sum(batch.num_rows for batch in batches)
+            return pa.table({"rows": pa.nulls(rows)}).select([])
+        return pa.Table.from_batches(batches, schema=self.projected_schema)
+
+    def head(self, num_rows: int) -> pa.Table:
+        """The first matching rows; reading stops once they are found."""
+        kept: list[pa.RecordBatch] = []
+        missing = num_rows
+        batches = self.to_batches()
+        try:
+            while missing > 0 and (batch := next(batches, None)) is not None:
+                kept.append(batch.slice(0, missing))
+                missing -= kept[-1].num_rows
+        finally:
+            batches.close()  # type: ignore[attr-defined]  # a generator
+        return pa.Table.from_batches(kept, schema=self.projected_schema)
+
+    def take(self, indices: Any) -> pa.Table:
+        """Rows by position, in the order asked for.
+
+        Raises:
+            OptionError: A position that is not there.
+        """
+        positions = np.asarray(indices, dtype=np.int64)
+        if self._conjuncts or self._only is not None:
+            return self.to_table().take(pa.array(positions))
+        wanted, order = np.unique(positions, return_inverse=True)
+        plan, metrics = self._next_plan()
+        fetched = list(self._run((plan_row_fetch(plan, wanted), metrics)))
+        table = pa.Table.from_batches(fetched, schema=self.projected_schema)
+        if table.num_rows != len(wanted):
+            raise OptionError(
+                f"row {wanted[-1] if wanted[0] >= 0 else wanted[0]} is outside the dataset"
+            )
+        return table.take(pa.array(order))
+
+    def count_rows(self) -> int:
+        """How many rows match."""
+        if not self._conjuncts:
+            plan, metrics = self._next_plan()
+            metrics.finish()
+            self._metrics = metrics
+            return sum(task.access.row_count for task in plan.tasks)
+        counting = LateScanner(
+            self._table,
+            columns=[],
+            conjuncts=self._conjuncts,
+            options=self._options,
+            only=self._only,
+            on_report=self._on_report,
+        )
+        return sum(batch.num_rows for batch in counting.to_batches())
+
+    def __repr__(self) -> str:
+        filters = " AND ".join(map(str, self._conjuncts)) or "all rows"
+        return f"<LateScanner {', '.join(self._names)} WHERE {filters}>"
+
+    @staticmethod
+    def from_dataset(*_: Any, **__: Any) -> Any:
+        """Not for this class: use `LateDataset.scanner`."""
+        raise OptionError("make a LateScanner with LateDataset.scanner")
+
+    @staticmethod
+    def from_fragment(*_: Any, **__: Any) -> Any:
+        """Not for this class: use `LateFragment.scanner`."""
+        raise OptionError("make a LateScanner with LateFragment.scanner")
+
+    @staticmethod
+    def from_batches(*_: Any, **__: Any) -> Any:
+        """Not for this class: batches in memory have nothing left to prune."""
+        raise OptionError("use pyarrow.dataset.Scanner.from_batches")
+
+    def _plan(self) -> tuple[ReadPlan, ScanMetrics]:
+        metrics = ScanMetrics(table=_table_name(self._table))
+        names = tuple(dict.fromkeys(self._names))
+        request = ScanRequest(conjuncts=self._conjuncts, columns=names)
+        return plan_scan(self._table, request, self._options, metrics, self._only), metrics
+
+    def _next_plan(self) -> tuple[ReadPlan, ScanMetrics]:
+        planned, self._first_plan = self._first_plan, None
+        return planned or self._plan()
+
+    def _run(self, planned: tuple[ReadPlan, ScanMetrics]) -> Iterator[pa.RecordBatch]:
+        plan, metrics = planned
+        self._metrics = metrics
+        try:
+            for batch in ScanRun(plan, metrics).batches():
+                yield self._projected(batch)
+        finally:
+            metrics.finish()
+            if self._on_report is not None:
+                self._on_report(metrics.report())
+
+    def _projected(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self._expressions is not None:
+            table = pa.Table.from_batches([batch])
+            projected = ds.InMemoryDataset(table).to_table(columns=self._expressions)
+            return projected.combine_chunks().to_batches()[0]
+        if batch.schema.names != self._names:
+            return batch.select(self._names)
+        return batch
+
+
+def conjuncts_of(
+    filter: Filter,  # noqa: A002 PyArrow's name
+    schema: pa.Schema,
+    meaning: Meaning = Meaning.PYARROW,
+) -> tuple[Conjunct, ...]:
+    """The conjuncts of a filter, whichever form it has."""
+    if filter is None:
+        return ()
+    if isinstance(filter, str):
+        return parse_condition(filter, schema)
+    if isinstance(filter, pc.Expression):
+        return translate_expression(filter, schema, meaning)
+    raise OptionError(f"a filter is a SQL string or a PyArrow expression, not {filter!r}")
+
+
+def _projection(columns: Columns) -> Mapping[str, pc.Expression] | None:
+    return columns if isinstance(columns, Mapping) else None
+
+
+def _column_names(columns: Columns, schema: pa.Schema) -> list[str]:
+    if columns is None:
+        return list(schema.names)
+    if isinstance(columns, str):
+        raise OptionError(f"columns is a list of names; write [{columns!r}]")
+    expressions = _projection(columns)
+    if expressions is None:
+        return [str(name) for name in columns]
+    found = [f.path[0] for e in expressions.values() for f in fields(ExpressionTree(e).root)]
+    # An expression without columns still needs to know how many rows there are.
+    return list(dict.fromkeys(found)) or list(schema.names[:1])
+
+
+def _table_name(table: Table) -> str:
+    paths = [file.path for file in table.files]
+    return paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more files"

@@ -1,0 +1,298 @@
+"""Facts about one column chunk, each loaded the first time it is asked for.
+
+In: an open file and the footer. Out: page locations, bounds of pages, bloom filter, dictionary.
+
+Invariant: a `load_` method reads storage at most once per chunk; a fact that cannot be read or
+does not fit the chunk is absent, never wrong. Facts are frozen; two threads that load the same
+one at the same time load equal ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lm_datafusion.errors import StorageError
+from lm_datafusion.formats.parquet.bloom_filter import BloomFilter, parse_bloom_filter_header
+from lm_datafusion.formats.parquet.page_header import PageHeader, parse_page_header
+from lm_datafusion.formats.parquet.page_index import (
+    ColumnIndex,
+    OffsetIndex,
+    parse_column_index,
+    parse_offset_index,
+)
+from lm_datafusion.formats.parquet.spec import Encoding, PageType
+from lm_datafusion.formats.parquet.thrift import NeedMoreData, ThriftError
+from lm_datafusion.selection import PageLocations
+from lm_datafusion.storage import ByteRange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow.parquet as pq
+
+    from lm_datafusion.formats.parquet.chunk_tail import ChunkTail
+    from lm_datafusion.formats.parquet.schema_elements import Leaf
+    from lm_datafusion.storage import OpenFile
+
+DICTIONARY_ENCODINGS = frozenset({Encoding.PLAIN_DICTIONARY, Encoding.RLE_DICTIONARY})
+# A page header takes 20 to 60 bytes, one with statistics of two long strings a few hundred.
+_HEADER_GUESS_BYTES: Final = 256
+_HEADER_LIMIT_BYTES: Final = 1 << 20
+_BLOOM_HEADER_BYTES: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageTable:
+    """The data pages of a chunk: where they lie, and which rows they hold.
+
+    `encodings` is known where the headers were walked.
+    """
+
+    locations: PageLocations
+    encodings: frozenset[int] | None
+
+
+_UNKNOWN: Final = object()
+
+
+class ChunkFacts:
+    """One leaf column of one row group."""
+
+    __slots__ = (
+        "_bloom_filter",
+        "_column_index",
+        "_pages",
+        "_tail",
+        "_tail_source",
+        "codec",
+        "encodings",
+        "leaf",
+        "metadata",
+        "path",
+        "physical_type",
+        "row_count",
+    )
+
+    def __init__(
+        self,
+        metadata: pq.ColumnChunkMetaData,
+        leaf: Leaf,
+        row_count: int,
+        tail_source: Callable[[], ChunkTail | None],
+    ) -> None:
+        self.metadata = metadata
+        self.leaf = leaf
+        self.row_count = row_count
+        self.physical_type: str = metadata.physical_type
+        self.codec: str = metadata.compression
+        self.encodings: tuple[str, ...] = metadata.encodings
+        self.path = ".".join(leaf.path)
+        self._tail_source = tail_source
+        self._tail: object = _UNKNOWN
+        self._pages: object = _UNKNOWN
+        self._column_index: object = _UNKNOWN
+        self._bloom_filter: object = _UNKNOWN
+
+    @property
+    def tail(self) -> ChunkTail | None:
+        """What the footer says beyond pyarrow; None if it cannot be found."""
+        if self._tail is _UNKNOWN:
+            self._tail = self._tail_source()
+        return self._tail  # type: ignore[return-value]
+
+    @property
+    def byte_range(self) -> ByteRange:
+        """All pages of the chunk, the dictionary page first."""
+        # Some writers leave an offset out or write 0 for it.
+        offsets = (self.metadata.data_page_offset, self.metadata.dictionary_page_offset)
+        start = min((offset for offset in offsets if offset), default=0)
+        return ByteRange(start, self.metadata.total_compressed_size)
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether a value is a row."""
+        return self.leaf.max_repetition_level == 0
+
+    def load_pages(self, file: OpenFile) -> PageTable | None:
+        """The data pages, from the offset index or from a walk over the headers."""
+        if self._pages is _UNKNOWN:
+            self._pages = self._indexed_pages(file) or self._walked_pages(file)
+        return self._pages  # type: ignore[return-value]
+
+    def load_column_index(self, file: OpenFile) -> ColumnIndex | None:
+        """Bounds of the pages, if they fit the pages of the offset index."""
+        if self._column_index is _UNKNOWN:
+            self._column_index = self._fitting_column_index(file)
+        return self._column_index  # type: ignore[return-value]
+
+    def load_bloom_filter(self, file: OpenFile) -> BloomFilter | None:
+        """The bloom filter, if there is one that can be read."""
+        if self._bloom_filter is _UNKNOWN:
+            self._bloom_filter = self._readable_bloom_filter(file)
+        return self._bloom_filter  # type: ignore[return-value]
+
+    def load_dictionary_page(self, file: OpenFile) -> bytes | None:
+        """The dictionary page with its header; None if the chunk has none.
+
+        Not kept: dictionaries are large, and a read that needs one has the next at hand.
+        """
+        table = self.load_pages(file)
+        if table is None or not len(table.locations):
+            return None
+        start = self.byte_range.offset
+        length = int(table.locations.offsets[0]) - start
+        return file.fetch_ranges([ByteRange(start, length)])[0] if length > 0 else None
+
+    @property
+    def dictionary_page_bytes(self) -> int:
+        """At most how many bytes the dictionary page has; 0 without one."""
+        return int(self.metadata.data_page_offset) - self.byte_range.offset
+
+    def is_all_dictionary(self, file: OpenFile) -> bool:
+        """Whether every data page is proven to be dictionary-coded."""
+        names = set(self.encodings)
+        if "PLAIN_DICTIONARY" not in names and "RLE_DICTIONARY" not in names:
+            return False
+        if self.tail is not None and self.tail.is_all_dictionary is not None:
+            return self.tail.is_all_dictionary
+        if names <= {"PLAIN_DICTIONARY", "RLE", "BIT_PACKED"}:
+            return True
+        table = self.load_pages(file)
+        return (
+            table is not None
+            and table.encodings is not None
+            and bool(table.encodings <= DICTIONARY_ENCODINGS)
+        )
+
+    def memory_bytes(self) -> int:
+        """Roughly what the loaded facts hold."""
+        size = 500
+        if isinstance(self._pages, PageTable):
+            size += 24 * len(self._pages.locations) + 200
+        if isinstance(self._column_index, ColumnIndex):
+            bounds = (*self._column_index.min_values, *self._column_index.max_values)
+            size += sum(len(bound) + 40 for bound in bounds)
+        if isinstance(self._bloom_filter, BloomFilter):
+            size += len(self._bloom_filter.bitset)
+        return size
+
+    def _indexed_pages(self, file: OpenFile) -> PageTable | None:
+        tail = self.tail
+        if tail is None or tail.offset_index is None or tail.is_encrypted:
+            return None
+        try:
+            index = parse_offset_index(file.fetch_ranges([tail.offset_index])[0])
+        except (ThriftError, StorageError):
+            return None
+        if not self._fits(index):
+            return None
+        return PageTable(
+            locations=PageLocations(
+                offsets=index.offsets, sizes=index.sizes, first_rows=index.first_rows
+            ),
+            encodings=None,
+        )
+
+    def _fits(self, index: OffsetIndex) -> bool:
+        """Whether an offset index is about this chunk."""
+        return (
+            len(index.offsets) > 0
+            and int(index.offsets[0]) == self.metadata.data_page_offset
+            and int(index.offsets[-1] + index.sizes[-1]) <= self.byte_range.stop
+            and int(index.first_rows[-1]) < self.row_count
+        )
+
+    def _walked_pages(self, file: OpenFile) -> PageTable | None:
+        """Page locations from the headers, where headers tell rows."""
+        if self.tail is not None and self.tail.is_encrypted:
+            return None
+        offsets: list[int] = []
+        sizes: list[int] = []
+        rows: list[int] = []
+        encodings: set[int] = set()
+        position, stop = self.byte_range.offset, self.byte_range.stop
+        try:
+            while position < stop:
+                header = self._load_header(file, position)
+                length = header.header_bytes + header.compressed_size
+                if header.kind in (PageType.DATA_V1, PageType.DATA_V2):
+                    offsets.append(position)
+                    sizes.append(length)
+                    rows.append(self._rows_of(header))
+                    encodings.add(header.encoding)
+                position += length
+        except (ThriftError, StorageError):
+            return None
+        if position != stop or sum(rows) != self.row_count:
+            return None
+        first_rows = np.concatenate([[0], np.cumsum(rows)[:-1]]) if rows else np.zeros(0)
+        return PageTable(
+            locations=PageLocations(
+                offsets=np.array(offsets, np.int64),
+                sizes=np.array(sizes, np.int64),
+                first_rows=first_rows.astype(np.int64),
+            ),
+            encodings=frozenset(encodings),
+        )
+
+    def _rows_of(self, header: PageHeader) -> int:
+        """Rows of a page: its values in a flat column; said by V2 headers in any."""
+        if self.is_flat:
+            return header.num_values
+        if header.num_rows is None:
+            raise ThriftError("a V1 page of a repeated column does not tell its rows")
+        return header.num_rows
+
+    def _load_header(self, file: OpenFile, position: int) -> PageHeader:
+        guess = _HEADER_GUESS_BYTES
+        while True:
+            length = min(guess, self.byte_range.stop - position)
+            try:
+                return parse_page_header(file.fetch_ranges([ByteRange(position, length)])[0])
+            except NeedMoreData:
+                if length < guess or guess >= _HEADER_LIMIT_BYTES:
+                    raise
+                guess *= 16
+
+    def _fitting_column_index(self, file: OpenFile) -> ColumnIndex | None:
+        tail = self.tail
+        if tail is None or tail.column_index is None or tail.is_encrypted:
+            return None
+        table = self._indexed_pages(file) if self._pages is _UNKNOWN else self.load_pages(file)
+        try:
+            index = parse_column_index(file.fetch_ranges([tail.column_index])[0])
+        except (ThriftError, StorageError):
+            return None
+        if table is None or len(table.locations) != len(index.null_pages):
+            return None
+        return index if self._null_pages_hold(index, table) else None
+
+    def _null_pages_hold(self, index: ColumnIndex, table: PageTable) -> bool:
+        """Whether pages said to be all null are so; some writers say it of pages without bounds."""
+        if not index.null_pages.any():
+            return True
+        if self.leaf.max_definition_level == 0 or index.null_counts is None:
+            return False
+        rows = np.diff(np.append(table.locations.first_rows, self.row_count))
+        return bool((index.null_counts == rows)[index.null_pages].all())
+
+    def _readable_bloom_filter(self, file: OpenFile) -> BloomFilter | None:
+        offset = self.metadata.bloom_filter_offset
+        if not offset or (self.tail is not None and self.tail.is_encrypted):
+            return None
+        try:
+            available = file.version.size_bytes - offset
+            start = file.fetch_ranges([ByteRange(offset, min(_BLOOM_HEADER_BYTES, available))])[0]
+            parsed = parse_bloom_filter_header(start)
+            if parsed is None:
+                return None
+            num_bytes, header_length = parsed
+            if num_bytes > available:
+                return None
+            bitset = file.fetch_ranges([ByteRange(offset + header_length, num_bytes)])[0]
+            return BloomFilter(bitset)
+        except (ThriftError, StorageError):
+            return None

@@ -1,0 +1,116 @@
+"""What the footer says of a column chunk and pyarrow does not show: page index, encodings used.
+
+In: a footer's bytes and a chunk's sizes and offset, which pyarrow has parsed. Out: `ChunkTail`.
+
+Thrift can only be read from the front, and a footer of a hundred columns and dozens of row
+groups takes tens of milliseconds in Python. But four integers that pyarrow knows stand in a row
+in every chunk's metadata (number of values, two sizes, offset of the first data page), and the
+offset is unique in the file. So:
+
+1. encode the four, and find them in the footer: that is a place to read from;
+2. read the rest of `ColumnMetaData`, then the rest of `ColumnChunk`, as structs of their own
+   (field ids count from the last one before the place);
+3. where the four are not found (a writer with another layout), read the whole footer once.
+
+Invariant: a tail never decides alone: callers check an offset index against the chunk's own
+offsets before they trust it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lm_datafusion.formats.parquet.spec import Encoding, PageType
+from lm_datafusion.formats.parquet.thrift import Fields, Kind, read_struct, write_struct
+from lm_datafusion.storage import ByteRange
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+_DICTIONARY_ENCODINGS = frozenset({Encoding.PLAIN_DICTIONARY, Encoding.RLE_DICTIONARY})
+_DATA_PAGES = frozenset({PageType.DATA_V1, PageType.DATA_V2})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkTail:
+    """Where a chunk's indexes are, and whether its data pages are all dictionary-coded.
+
+    `is_all_dictionary` is None where the writer did not say.
+    """
+
+    offset_index: ByteRange | None
+    column_index: ByteRange | None
+    is_all_dictionary: bool | None
+    is_encrypted: bool
+
+
+def find_chunk_tail(
+    footer: bytes, chunk: pq.ColumnChunkMetaData, start: int
+) -> tuple[ChunkTail, int] | None:
+    """Finds a chunk in the footer.
+
+    Args:
+        footer: The bytes of `FileMetaData`.
+        chunk: The chunk as pyarrow parsed it.
+        start: Where to begin looking; chunks stand in order.
+
+    Returns:
+        The tail and where it ends, or None if the chunk is not found.
+    """
+    mark = _mark(chunk)
+    position = footer.find(mark, start)
+    if position < 0 and start:
+        position = footer.find(mark)
+    if position < 0:
+        return None
+    metadata, position = read_struct(footer, position + len(mark))
+    column_chunk, position = read_struct(footer, position)
+    # ColumnMetaData went on after field 9, ColumnChunk after field 3.
+    return _tail(metadata.get(13 - 9), {key + 3: v for key, v in column_chunk.items()}), position
+
+
+def parse_chunk_tails(footer: bytes) -> list[list[ChunkTail]]:
+    """The tails of all chunks, by row group and leaf: the slow way."""
+    fields, _ = read_struct(footer)
+    return [
+        [_tail(chunk.get(3, {}).get(13), chunk) for chunk in row_group.get(1, [])]
+        for row_group in fields.get(4, [])
+    ]
+
+
+def _mark(chunk: pq.ColumnChunkMetaData) -> bytes:
+    """Fields 5, 6, 7 and 9 of `ColumnMetaData`, as they stand in the file."""
+    encoded = write_struct(
+        [
+            (1, Kind.I64, chunk.num_values),
+            (2, Kind.I64, chunk.total_uncompressed_size),
+            (3, Kind.I64, chunk.total_compressed_size),
+            (5, Kind.I64, chunk.data_page_offset),
+        ]
+    )
+    return encoded[:-1]
+
+
+def _tail(encoding_stats: list[Fields] | None, column_chunk: Fields) -> ChunkTail:
+    return ChunkTail(
+        offset_index=_range(column_chunk.get(4), column_chunk.get(5)),
+        column_index=_range(column_chunk.get(6), column_chunk.get(7)),
+        is_all_dictionary=_all_dictionary(encoding_stats),
+        is_encrypted=8 in column_chunk or 9 in column_chunk,
+    )
+
+
+def _range(offset: int | None, length: int | None) -> ByteRange | None:
+    return ByteRange(offset, length) if offset and length else None
+
+
+def _all_dictionary(encoding_stats: list[Fields] | None) -> bool | None:
+    """Whether every data page is dictionary-coded, as far as the writer says."""
+    if not encoding_stats:
+        return None
+    return all(
+        stats.get(2) in _DICTIONARY_ENCODINGS
+        for stats in encoding_stats
+        if stats.get(1) in _DATA_PAGES and stats.get(3)
+    )

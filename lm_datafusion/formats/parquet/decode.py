@@ -1,0 +1,332 @@
+"""Byte ranges in, Arrow arrays out: fetch the pages that rows lie in, splice them, decode them.
+
+In: columns of one row group and the rows wanted of them. Out: for each column the rows its pages
+cover, and their values.
+
+1. The rows wanted grow to whole pages; for a nested column to rows where the pages of all its
+   leaves begin and end together.
+2. Touching pages become one byte range; ranges of all columns are fetched together.
+3. The pages are spliced, and pyarrow decodes them column by column.
+4. What cannot be spliced, or does not decode to the rows it should, is read whole through
+   pyarrow. If that fails too, the file is corrupt.
+
+Invariant: the values of a `DecodedColumn` are those of exactly its rows, in order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lm_datafusion.errors import CorruptFileError, LateError, UnsupportedFeatureError
+from lm_datafusion.formats.parquet.footer import open_reader
+from lm_datafusion.formats.parquet.page_header import parse_page_header
+from lm_datafusion.formats.parquet.splice import (
+    SplicedColumn,
+    SplicedLeaf,
+    build_splice,
+    can_splice,
+)
+from lm_datafusion.formats.parquet.thrift import ThriftError
+from lm_datafusion.selection import RowSelection
+from lm_datafusion.storage import ByteRange, coalesce
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lm_datafusion.formats.parquet.chunk import ChunkFacts
+    from lm_datafusion.formats.parquet.footer import FileFacts
+    from lm_datafusion.metrics import ScanMetrics
+    from lm_datafusion.selection import PageLocations
+    from lm_datafusion.storage import OpenFile
+
+# Compressed bytes that go into one splice: enough to share its fixed cost among many columns,
+# few enough that fetched pages do not pile up before they are decoded.
+SPLICE_LIMIT_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnRequest:
+    """Rows wanted of one top-level column of a row group.
+
+    `is_encoded` asks for dictionary codes; the chunk must be all dictionary. `as_view` asks for
+    text and bytes as views.
+    """
+
+    column: int
+    rows: RowSelection
+    is_encoded: bool = False
+    as_view: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodedColumn:
+    """Values of the rows that were decoded; at least those wanted."""
+
+    rows: RowSelection
+    values: pa.Array | pa.ChunkedArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    """A request with the pages it comes to."""
+
+    request: ColumnRequest
+    covered: RowSelection
+    chunks: tuple[ChunkFacts, ...]
+    ranges: tuple[tuple[ByteRange, ...], ...]
+    page_count: int
+
+    @property
+    def length_bytes(self) -> int:
+        return sum(r.length for leaf in self.ranges for r in leaf)
+
+
+class RowGroupDecoder:
+    """Decodes columns of one row group.
+
+    Pages come from `file`; what tells where they are comes from `index_file`, which counts its
+    bytes as metadata.
+    """
+
+    def __init__(
+        self,
+        facts: FileFacts,
+        row_group: int,
+        file: OpenFile,
+        index_file: OpenFile,
+        metrics: ScanMetrics,
+    ) -> None:
+        self._facts = facts
+        self._row_group = row_group
+        self._file = file
+        self._index_file = index_file
+        self._metrics = metrics
+        self._pages_seen: dict[int, list[PageLocations]] = {}
+        self._pages_fetched = 0
+
+    def note_pages(self, column: int) -> None:
+        """Counts a column's pages among those the scan decided about."""
+        if column not in self._pages_seen:
+            self._locations(column)
+
+    def finish(self) -> None:
+        """Adds the page counters of this row group to the metrics."""
+        total = sum(len(pages) for seen in self._pages_seen.values() for pages in seen)
+        pruned = max(0, total - self._pages_fetched)
+        self._metrics.add(pages_total=total, pages_pruned=pruned, pages_fetched=self._pages_fetched)
+
+    def decode(self, requests: Sequence[ColumnRequest]) -> list[DecodedColumn]:
+        """Decodes the pages that the requests touch.
+
+        Raises:
+            CorruptFileError: Pages that even pyarrow's own reader cannot decode.
+        """
+        pieces = [self._plan(request) for request in requests]
+        decoded: list[DecodedColumn] = []
+        group: list[_Piece] = []
+        for request, piece in zip(requests, pieces, strict=True):
+            if piece is None:
+                decoded += self._decode_spliced(group)
+                group = []
+                decoded.append(self._decode_whole(request))
+                continue
+            differs = group and group[0].request.as_view != request.as_view
+            full = sum(p.length_bytes for p in group) + piece.length_bytes > SPLICE_LIMIT_BYTES
+            if group and (differs or full):
+                decoded += self._decode_spliced(group)
+                group = []
+            group.append(piece)
+        return decoded + self._decode_spliced(group)
+
+    def coverage(self, column: int, rows: RowSelection) -> RowSelection:
+        """The rows of the pages that `rows` touch; all rows where pages are not known."""
+        locations = self._locations(column)
+        if locations is None:
+            return RowSelection.all(rows.total_rows)
+        return _coverage(rows, locations)
+
+    def _locations(self, column: int) -> list[PageLocations] | None:
+        chunks = self._facts.chunks_of(self._row_group, column)
+        tables = [chunk.load_pages(self._index_file) for chunk in chunks]
+        if any(table is None for table in tables):
+            return None
+        locations = [table.locations for table in tables if table is not None]
+        self._pages_seen[column] = locations
+        return locations
+
+    def _plan(self, request: ColumnRequest) -> _Piece | None:
+        """The pages of a request, or None if the column has to be read whole."""
+        chunks = tuple(self._facts.chunks_of(self._row_group, request.column))
+        if not chunks or not all(can_splice(chunk) for chunk in chunks):
+            return None
+        if request.rows.selects_all():
+            seen = sum(map(len, self._pages_seen.get(request.column, [])))
+            return _Piece(
+                request=request,
+                covered=request.rows,
+                chunks=chunks,
+                ranges=tuple((chunk.byte_range,) for chunk in chunks),
+                page_count=seen,
+            )
+        locations = self._locations(request.column)
+        if locations is None:
+            return None
+        covered = _coverage(request.rows, locations)
+        masks = [covered.page_mask(pages.first_rows) for pages in locations]
+        ranges = tuple(
+            _page_ranges(chunk, pages, mask)
+            for chunk, pages, mask in zip(chunks, locations, masks, strict=True)
+        )
+        return _Piece(
+            request=request,
+            covered=covered,
+            chunks=chunks,
+            ranges=ranges,
+            page_count=sum(int(mask.sum()) for mask in masks),
+        )
+
+    def _decode_spliced(self, pieces: list[_Piece]) -> list[DecodedColumn]:
+        if not pieces:
+            return []
+        try:
+            columns = self._fetch(pieces)
+            return [
+                self._checked(piece, values)
+                for piece, values in zip(pieces, self._read(pieces, columns), strict=True)
+            ]
+        except (pa.ArrowException, OSError, ThriftError, ValueError) as error:
+            if isinstance(error, LateError):
+                raise
+            return [self._decode_whole(piece.request) for piece in pieces]
+
+    def _fetch(self, pieces: list[_Piece]) -> list[SplicedColumn]:
+        """Fetches the pages of all pieces, neighbouring ranges together."""
+        wanted = [r for piece in pieces for leaf in piece.ranges for r in leaf]
+        merged = coalesce(wanted)
+        buffers = dict(zip(merged, self._file.fetch_ranges(merged), strict=True))
+        starts = [r.offset for r in merged]
+        self._metrics.add(bytes_scanned=sum(r.length for r in merged))
+        self._pages_fetched += sum(piece.page_count for piece in pieces)
+
+        def cut(part: ByteRange) -> bytes:
+            whole = merged[int(np.searchsorted(starts, part.offset, side="right")) - 1]
+            if whole == part:
+                return buffers[whole]
+            first = part.offset - whole.offset
+            return buffers[whole][first : first + part.length]
+
+        return [
+            SplicedColumn(
+                column=piece.request.column,
+                leaves=tuple(
+                    _spliced_leaf(chunk, [cut(r) for r in ranges], piece)
+                    for chunk, ranges in zip(piece.chunks, piece.ranges, strict=True)
+                ),
+                row_count=piece.covered.row_count,
+            )
+            for piece in pieces
+        ]
+
+    def _read(self, pieces: list[_Piece], columns: list[SplicedColumn]) -> list[pa.ChunkedArray]:
+        as_view = pieces[0].request.as_view
+        encoded, leaf = [], 0
+        for piece in pieces:
+            if piece.request.is_encoded:
+                encoded.append(leaf)
+            leaf += len(piece.chunks)
+        reader = open_reader(
+            build_splice(self._facts, columns, hide_text_types=as_view),
+            dictionary_columns=encoded or None,
+            binary_type=pa.binary_view() if as_view else None,
+        )
+        return [reader.read_column(index) for index in range(len(pieces))]
+
+    def _checked(self, piece: _Piece, values: pa.ChunkedArray) -> DecodedColumn:
+        if len(values) != piece.covered.row_count:
+            raise ValueError(f"{len(values)} rows decoded instead of {piece.covered.row_count}")
+        return DecodedColumn(rows=piece.covered, values=_single(values))
+
+    def _decode_whole(self, request: ColumnRequest) -> DecodedColumn:
+        """The fallback: pyarrow reads the whole column chunk from the file."""
+        field = self._facts.elements.fields[request.column]
+        chunks = self._facts.chunks_of(self._row_group, request.column)
+        self._metrics.add_fallback(field.name)
+        self._metrics.add(bytes_scanned=sum(chunk.byte_range.length for chunk in chunks))
+        path = self._facts.version.path
+        try:
+            with self._file.arrow_file() as source:
+                reader = open_reader(source)
+                leaves = list(range(field.first_leaf, field.stop_leaf))
+                table = reader.read_row_group(self._row_group, column_indices=leaves)
+            values = table.column(0)
+        except NotImplementedError as error:
+            raise UnsupportedFeatureError(f'{path}, column "{field.name}": {error}') from error
+        except (pa.ArrowException, OSError, IndexError) as error:
+            start = chunks[0].byte_range.offset if chunks else None
+            raise CorruptFileError(
+                f"pages cannot be decoded: {error}",
+                path=path,
+                column=field.name,
+                offset_bytes=start,
+            ) from error
+        if len(values) != request.rows.total_rows:
+            raise CorruptFileError(
+                f"row group {self._row_group} has {len(values)} values for"
+                f" {request.rows.total_rows} rows",
+                path=path,
+                column=field.name,
+            )
+        return DecodedColumn(rows=RowSelection.all(len(values)), values=_single(values))
+
+
+def _single(values: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """One array where there is one; chunks that overflow an array together stay apart."""
+    return values.chunk(0) if values.num_chunks == 1 else values
+
+
+def _coverage(rows: RowSelection, locations: list[PageLocations]) -> RowSelection:
+    """The fewest rows that hold `rows` and only whole pages of every leaf."""
+    covered = rows
+    while True:
+        grown = covered
+        for pages in locations:
+            grown = grown.expand_to_pages(pages.first_rows)
+        if len(locations) == 1 or grown == covered:
+            return grown
+        covered = grown
+
+
+def _page_ranges(
+    chunk: ChunkFacts, pages: PageLocations, mask: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> tuple[ByteRange, ...]:
+    """Byte ranges of the chosen pages, touching ones merged, the dictionary page in front."""
+    start = chunk.byte_range.offset
+    dictionary = ByteRange(start, int(pages.offsets[0]) - start)
+    ranges = coalesce(ByteRange(*page) for page in pages.byte_ranges(mask))
+    return (dictionary, *ranges) if dictionary.length else tuple(ranges)
+
+
+def _spliced_leaf(chunk: ChunkFacts, buffers: list[bytes], piece: _Piece) -> SplicedLeaf:
+    """Pages in file order; a dictionary page is simply the first of them."""
+    if piece.covered.selects_all():
+        num_values = chunk.metadata.num_values
+    elif chunk.is_flat:
+        num_values = piece.covered.row_count
+    else:
+        num_values = sum(map(_count_values, buffers))
+    return SplicedLeaf(chunk=chunk, pages=buffers, num_values=num_values)
+
+
+def _count_values(buffer: bytes) -> int:
+    """Values of all data pages in a buffer; dictionary entries do not count."""
+    total, position = 0, 0
+    while position < len(buffer):
+        header = parse_page_header(buffer, position)
+        if header.kind.name.startswith("DATA"):
+            total += header.num_values
+        position += header.header_bytes + header.compressed_size
+    return total

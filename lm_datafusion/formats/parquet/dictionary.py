@@ -1,0 +1,114 @@
+"""The values of a dictionary page.
+
+In: a chunk whose data pages are all dictionary-coded. Out: its dictionary as an Arrow array.
+
+pyarrow hands out a dictionary only together with data pages. But the body of a dictionary page
+is PLAIN values, and so is the body of a data page: under a V2 data page header, whose definition
+levels stand uncompressed before the body, the dictionary decodes as a column of its own.
+
+Invariant: a value that is in a data page of the chunk is in the array; the reverse need not hold.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lm_datafusion.errors import StorageError
+from lm_datafusion.formats.parquet.footer import open_reader
+from lm_datafusion.formats.parquet.page_header import parse_page_header
+from lm_datafusion.formats.parquet.spec import Encoding, PageType
+from lm_datafusion.formats.parquet.splice import (
+    SplicedColumn,
+    SplicedLeaf,
+    build_splice,
+    can_splice,
+)
+from lm_datafusion.formats.parquet.thrift import Kind, ThriftError, write_struct
+
+if TYPE_CHECKING:
+    from lm_datafusion.formats.parquet.footer import FileFacts
+    from lm_datafusion.storage import OpenFile
+
+
+def load_dictionary(
+    facts: FileFacts, row_group: int, column: int, file: OpenFile, *, limit_bytes: int
+) -> pa.Array | None:
+    """The dictionary of a flat column's chunk.
+
+    Args:
+        facts: The file.
+        row_group: Which row group.
+        column: Which top-level column.
+        file: Where the page is fetched from.
+        limit_bytes: Dictionaries longer than this are not fetched.
+
+    Returns:
+        The values, or None if the chunk is not provably all dictionary, or cannot be read so.
+    """
+    chunks = facts.chunks_of(row_group, column)
+    if len(chunks) != 1 or not chunks[0].is_flat or not can_splice(chunks[0]):
+        return None
+    chunk = chunks[0]
+    if chunk.dictionary_page_bytes > limit_bytes or not chunk.is_all_dictionary(file):
+        return None
+    try:
+        page = chunk.load_dictionary_page(file)
+        if page is None or len(page) > limit_bytes:
+            return None
+        data_page, count = as_data_page(page, chunk.leaf.max_definition_level)
+        leaf = SplicedLeaf(chunk=chunk, pages=[data_page], num_values=count)
+        spliced = SplicedColumn(column=column, leaves=(leaf,), row_count=count)
+        values = open_reader(build_splice(facts, [spliced])).read_column(0).combine_chunks()
+    except (pa.ArrowException, OSError, ThriftError, StorageError):
+        return None
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    return values if len(values) == count and values.null_count == 0 else None
+
+
+def as_data_page(dictionary_page: bytes, max_definition_level: int) -> tuple[bytes, int]:
+    """A dictionary page as a V2 data page, and how many values it has.
+
+    Raises:
+        ThriftError: Not a dictionary page.
+    """
+    header = parse_page_header(dictionary_page)
+    if header.kind != PageType.DICTIONARY:
+        raise ThriftError("the chunk does not begin with a dictionary page")
+    levels = _repeated_level(max_definition_level, header.num_values)
+    body = dictionary_page[header.header_bytes : header.header_bytes + header.compressed_size]
+    data_header = write_struct(
+        [
+            (1, Kind.I32, header.num_values),
+            (2, Kind.I32, 0),
+            (3, Kind.I32, header.num_values),
+            (4, Kind.I32, Encoding.PLAIN),
+            (5, Kind.I32, len(levels)),
+            (6, Kind.I32, 0),
+            (7, Kind.BOOL, True),
+        ]
+    )
+    page_header = write_struct(
+        [
+            (1, Kind.I32, PageType.DATA_V2),
+            (2, Kind.I32, header.uncompressed_size + len(levels)),
+            (3, Kind.I32, header.compressed_size + len(levels)),
+            (8, Kind.STRUCT, data_header),
+        ]
+    )
+    return page_header + levels + body, header.num_values
+
+
+def _repeated_level(level: int, count: int) -> bytes:
+    """`count` times the same level, run-length encoded ("RLE/Bit-Packing Hybrid")."""
+    if level == 0:
+        return b""
+    run, out = count << 1, bytearray()
+    while run > 0x7F:
+        out.append(run & 0x7F | 0x80)
+        run >>= 7
+    out.append(run)
+    out.append(level)
+    return bytes(out)

@@ -1,0 +1,181 @@
+"""Page splice: chosen pages of chosen columns, laid out as a small Parquet file in memory.
+
+In: for each top-level column its schema elements, and for each of its leaves the dictionary page
+and the data pages to decode. Out: the bytes of a Parquet file that pyarrow decodes.
+
+    PAR1 | dictionary, pages of leaf 0 | dictionary, pages of leaf 1 | ... | footer | length | PAR1
+
+pyarrow has no way to read single pages of a file, but decodes any subset of them laid out so.
+The footer has one row group. Columns may hold different numbers of rows: the row group says the
+largest, and columns are read one by one.
+
+The Arrow schema that the writer left in the footer is passed on for these columns, so that a
+column decodes to the type the whole file would give it.
+
+Invariant: pages are copied byte for byte; nothing is decoded here.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lm_datafusion.formats.parquet.footer import ARROW_SCHEMA_KEY
+from lm_datafusion.formats.parquet.schema_elements import with_children
+from lm_datafusion.formats.parquet.spec import MAGIC, Codec, Encoding, PhysicalType
+from lm_datafusion.formats.parquet.thrift import Kind, write_struct
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lm_datafusion.formats.parquet.chunk import ChunkFacts
+    from lm_datafusion.formats.parquet.footer import FileFacts
+
+# pyarrow's names where they are not the specification's: it calls LZ4_RAW "LZ4". What it calls
+# "UNKNOWN" is the LZ4 of Hadoop, whose framing is not defined: such chunks are read whole.
+_CODECS = {codec.name: codec for codec in Codec if codec not in (Codec.LZ4, Codec.LZO)} | {
+    "LZ4": Codec.LZ4_RAW
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplicedLeaf:
+    """The pages of one leaf with their headers, the dictionary page first.
+
+    `pages` may hold several pages in one buffer; `num_values` counts those of data pages.
+    """
+
+    chunk: ChunkFacts
+    pages: Sequence[bytes]
+    num_values: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplicedColumn:
+    """One top-level column with all its leaves; each leaf holds the same rows."""
+
+    column: int
+    leaves: tuple[SplicedLeaf, ...]
+    row_count: int
+
+
+def can_splice(chunk: ChunkFacts) -> bool:
+    """Whether a chunk's metadata can be written anew."""
+    is_plain = chunk.tail is None or not chunk.tail.is_encrypted
+    return chunk.codec in _CODECS and not chunk.metadata.file_path and is_plain
+
+
+def build_splice(
+    facts: FileFacts, columns: Sequence[SplicedColumn], *, hide_text_types: bool = False
+) -> bytes:
+    """Lays out pages as a Parquet file.
+
+    Args:
+        facts: The file the pages come from.
+        columns: What to lay out, in the order the columns will be read.
+        hide_text_types: Leave the writer's Arrow types of text and bytes out, so that the
+            reader's `binary_type` decides.
+
+    Returns:
+        The file.
+    """
+    parts: list[bytes] = [MAGIC]
+    position = len(MAGIC)
+    chunks = []
+    for column in columns:
+        for leaf in column.leaves:
+            length = sum(map(len, leaf.pages))
+            chunks.append(_column_chunk(leaf, position, length))
+            parts += leaf.pages
+            position += length
+    footer = _footer(facts, columns, chunks, position, hide_text_types=hide_text_types)
+    parts += [footer, struct.pack("<I", len(footer)), MAGIC]
+    return b"".join(parts)
+
+
+def _column_chunk(leaf: SplicedLeaf, position: int, length: int) -> bytes:
+    """The metadata of a leaf; readers find a dictionary page at the first page's offset too."""
+    chunk = leaf.chunk
+    metadata = [
+        (1, Kind.I32, PhysicalType[chunk.physical_type]),
+        (2, Kind.LIST, (Kind.I32, [_encoding(name) for name in chunk.encodings])),
+        (3, Kind.LIST, (Kind.BINARY, [name.encode() for name in chunk.leaf.path])),
+        (4, Kind.I32, _CODECS[chunk.codec]),
+        (5, Kind.I64, leaf.num_values),
+        (6, Kind.I64, length),
+        (7, Kind.I64, length),
+        (9, Kind.I64, position),
+    ]
+    return write_struct([(2, Kind.I64, position), (3, Kind.STRUCT, write_struct(metadata))])
+
+
+def _encoding(name: str) -> int:
+    try:
+        return Encoding[name]
+    except KeyError:
+        # Readers decide by the page headers; this list is for people.
+        return Encoding.PLAIN
+
+
+def _footer(
+    facts: FileFacts,
+    columns: Sequence[SplicedColumn],
+    chunks: list[bytes],
+    data_bytes: int,
+    *,
+    hide_text_types: bool,
+) -> bytes:
+    elements = facts.elements
+    schema = [with_children(elements.root, len(columns))]
+    for column in columns:
+        field = elements.fields[column.column]
+        schema += [element.raw for element in elements.elements[field.first : field.stop]]
+    row_count = max((column.row_count for column in columns), default=0)
+    row_group = write_struct(
+        [
+            (1, Kind.LIST, (Kind.STRUCT, chunks)),
+            (2, Kind.I64, data_bytes),
+            (3, Kind.I64, row_count),
+        ]
+    )
+    fields = [
+        (1, Kind.I32, elements.version),
+        (2, Kind.LIST, (Kind.STRUCT, schema)),
+        (3, Kind.I64, row_count),
+        (4, Kind.LIST, (Kind.STRUCT, [row_group])),
+    ]
+    indices = tuple(column.column for column in columns)
+    arrow_schema = _arrow_schema(facts, indices, hide_text_types=hide_text_types)
+    if arrow_schema is not None:
+        pair = write_struct([(1, Kind.BINARY, ARROW_SCHEMA_KEY), (2, Kind.BINARY, arrow_schema)])
+        fields.append((5, Kind.LIST, (Kind.STRUCT, [pair])))
+    if facts.metadata.created_by:
+        fields.append((6, Kind.BINARY, facts.metadata.created_by.encode()))
+    return write_struct(fields)
+
+
+def _arrow_schema(
+    facts: FileFacts, columns: tuple[int, ...], *, hide_text_types: bool
+) -> bytes | None:
+    """The writer's Arrow schema, cut down to some columns; None if it left none."""
+    original = facts.writer_schema
+    if original is None:
+        return None
+    chosen = [original.field(column) for column in columns]
+    if hide_text_types:
+        chosen = [_without_text(field) for field in chosen]
+    return base64.b64encode(pa.schema(chosen).serialize().to_pybytes())
+
+
+def _without_text(field: pa.Field) -> pa.Field:
+    """Text and bytes as `binary_view`, which leaves the choice to the reader."""
+    types = pa.types
+    if types.is_string(field.type) or types.is_large_string(field.type):
+        return field.with_type(pa.string_view())
+    if types.is_binary(field.type) or types.is_large_binary(field.type):
+        return field.with_type(pa.binary_view())
+    return field

@@ -1,0 +1,277 @@
+"""Parquet's statistics as `PruningStatistics`.
+
+In: file facts, and the constants a file has for columns it does not store. Out: bounds and null
+counts of row groups and of page ranges, and what bloom filters rule out.
+
+Page ranges: columns have different page boundaries. The boundaries of all columns asked about
+are merged; each range then lies in exactly one page of each column, and takes its bounds.
+
+Traps: pyarrow leaves out row-group bounds it knows to be wrong (strings in signed order, old
+writers). A column index of text, bytes or unsigned numbers has the same trap and no such
+check, so it is used only where pyarrow vouches for the row group's own bounds.
+
+Invariant: what is not known is null, or `UNKNOWN_COUNT`; see `pruning.statistics`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from lm_datafusion.formats.parquet.bounds import (
+    decode_plain_bounds,
+    decode_raw_bounds,
+    has_bounds,
+    is_bytes_type,
+    plain_bytes,
+)
+from lm_datafusion.pruning.statistics import UNKNOWN_COUNT, UnknownStatistics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from lm_datafusion.formats.parquet.chunk import ChunkFacts
+    from lm_datafusion.formats.parquet.footer import FileFacts
+    from lm_datafusion.storage import OpenFile
+
+    ColumnPath = tuple[str, ...]
+
+
+class ConstantStatistics(UnknownStatistics):
+    """Containers with the same value in every row of some columns: partitions, missing columns."""
+
+    def __init__(
+        self, row_counts: npt.NDArray[np.int64], constants: Mapping[str, pa.Scalar]
+    ) -> None:
+        super().__init__(row_counts)
+        self._constants = constants
+
+    def min_values(self, column: ColumnPath) -> pa.Array | None:
+        """The constant, if it is not null."""
+        value = self._constants.get(column[0]) if len(column) == 1 else None
+        if value is None or not value.is_valid:
+            return None
+        return pa.repeat(value, self.num_containers)
+
+    def max_values(self, column: ColumnPath) -> pa.Array | None:
+        """The constant, if it is not null."""
+        return self.min_values(column)
+
+    def null_counts(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:
+        """Every row, or none."""
+        value = self._constants.get(column[0])
+        if value is None or (len(column) > 1 and value.is_valid):
+            return None
+        return np.zeros(self.num_containers, np.int64) if value.is_valid else self._row_counts
+
+
+class RowGroupStatistics(ConstantStatistics):
+    """The row groups of a file."""
+
+    def __init__(
+        self, facts: FileFacts, row_groups: Sequence[int], constants: Mapping[str, pa.Scalar]
+    ) -> None:
+        counts = np.array([facts.row_count(index) for index in row_groups], dtype=np.int64)
+        super().__init__(counts, constants)
+        self._facts = facts
+        self._row_groups = row_groups
+
+    def min_values(self, column: ColumnPath) -> pa.Array | None:
+        """Row-group minima."""
+        if column[0] in self._constants:
+            return super().min_values(column)
+        return self._bounds(column, "min_raw")
+
+    def max_values(self, column: ColumnPath) -> pa.Array | None:
+        """Row-group maxima."""
+        if column[0] in self._constants:
+            return super().max_values(column)
+        return self._bounds(column, "max_raw")
+
+    def null_counts(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:
+        """Row-group null counts."""
+        if column[0] in self._constants:
+            return super().null_counts(column)
+        chunks = self._chunks(column)
+        if chunks is None:
+            return None
+        return np.array([_null_count(chunk) for chunk in chunks], dtype=np.int64)
+
+    def _chunks(self, column: ColumnPath) -> list[ChunkFacts] | None:
+        leaf = self._facts.leaf_index(column)
+        if leaf is None:
+            return None
+        return [self._facts.chunk(index, leaf) for index in self._row_groups]
+
+    def _bounds(self, column: ColumnPath, which: str) -> pa.Array | None:
+        chunks = self._chunks(column)
+        if not chunks:
+            return None
+        data_type = self._facts.leaf_type(column)
+        physical_type = chunks[0].physical_type
+        if not has_bounds(physical_type, logical_type(self._facts, column), data_type):
+            return None
+        values = [_raw_bound(chunk, which) for chunk in chunks]
+        return decode_raw_bounds(values, physical_type, data_type)
+
+
+class PageStatistics(ConstantStatistics):
+    """Page ranges of one row group, over the merged page boundaries of some columns.
+
+    `starts` holds the first row of each range.
+    """
+
+    def __init__(
+        self,
+        facts: FileFacts,
+        row_group: int,
+        columns: Iterable[ColumnPath],
+        file: OpenFile,
+        constants: Mapping[str, pa.Scalar],
+    ) -> None:
+        self._facts = facts
+        self._file = file
+        self._chunks = {
+            column: facts.chunk(row_group, leaf)
+            for column in columns
+            if column[0] not in constants and (leaf := facts.leaf_index(column)) is not None
+        }
+        self._first_rows = {
+            column: table.locations.first_rows
+            for column, chunk in self._chunks.items()
+            if chunk.load_column_index(file) is not None
+            and (table := chunk.load_pages(file)) is not None
+        }
+        rows = facts.row_count(row_group)
+        self.starts = np.unique(
+            np.concatenate([np.zeros(1, dtype=np.int64), *self._first_rows.values()])
+        )
+        super().__init__(np.diff(np.append(self.starts, rows)), constants)
+
+    @property
+    def has_pages(self) -> bool:
+        """Whether any column has a usable page index."""
+        return bool(self._first_rows)
+
+    def min_values(self, column: ColumnPath) -> pa.Array | None:
+        """Page minima, per range."""
+        if column[0] in self._constants:
+            return super().min_values(column)
+        return self._bounds(column, "min_values")
+
+    def max_values(self, column: ColumnPath) -> pa.Array | None:
+        """Page maxima, per range."""
+        if column[0] in self._constants:
+            return super().max_values(column)
+        return self._bounds(column, "max_values")
+
+    def null_counts(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:
+        """Zero, all rows or unknown: a range may be a part of a page."""
+        if column[0] in self._constants:
+            return super().null_counts(column)
+        if column not in self._first_rows:
+            return None
+        chunk = self._chunks[column]
+        index = chunk.load_column_index(self._file)
+        if index is None:
+            return None
+        pages = self._pages_of_ranges(column)
+        counts = np.full(len(index.null_pages), UNKNOWN_COUNT, dtype=np.int64)
+        if index.null_counts is not None:
+            counts[index.null_counts == 0] = 0
+        if chunk.leaf.max_definition_level == 0:
+            counts[:] = 0
+        result = counts[pages]
+        all_null = index.null_pages[pages]
+        result[all_null] = self._row_counts[all_null]
+        return result
+
+    def _pages_of_ranges(self, column: ColumnPath) -> npt.NDArray[np.int64]:
+        first_rows = self._first_rows[column]
+        return np.searchsorted(first_rows, self.starts, side="right") - 1
+
+    def _bounds(self, column: ColumnPath, which: str) -> pa.Array | None:
+        if column not in self._first_rows:
+            return None
+        chunk = self._chunks[column]
+        data_type = self._facts.leaf_type(column)
+        index = chunk.load_column_index(self._file)
+        logical = logical_type(self._facts, column)
+        if index is None or not has_bounds(chunk.physical_type, logical, data_type):
+            return None
+        if _needs_unsigned_order(data_type) and _raw_bound(chunk, "min_raw") is None:
+            return None
+        values = getattr(index, which)
+        bounds = decode_plain_bounds(values, index.null_pages, chunk.physical_type, data_type)
+        return bounds.take(pa.array(self._pages_of_ranges(column)))
+
+
+class BloomFilterStatistics(UnknownStatistics):
+    """One row group, through the bloom filters of its columns."""
+
+    def __init__(
+        self,
+        facts: FileFacts,
+        row_group: int,
+        file: OpenFile,
+        constants: Mapping[str, pa.Scalar],
+    ) -> None:
+        super().__init__(np.array([facts.row_count(row_group)], dtype=np.int64))
+        self._facts = facts
+        self._row_group = row_group
+        self._file = file
+        self._constants = constants
+
+    def may_contain(self, column: ColumnPath, values: pa.Array) -> npt.NDArray[np.bool_] | None:
+        """Whether the bloom filter lets any of the values through."""
+        leaf = None if column[0] in self._constants else self._facts.leaf_index(column)
+        if leaf is None:
+            return None
+        chunk = self._facts.chunk(self._row_group, leaf)
+        if not chunk.metadata.bloom_filter_offset:
+            return None
+        data_type = self._facts.leaf_type(column)
+        hashed = [plain_bytes(value, chunk.physical_type, data_type) for value in values]
+        if any(value is None for value in hashed):
+            return None
+        bloom_filter = chunk.load_bloom_filter(self._file)
+        if bloom_filter is None:
+            return None
+        found = bloom_filter.might_contain_any(value for value in hashed if value is not None)
+        return np.array([found])
+
+
+def logical_type(facts: FileFacts, column: ColumnPath) -> str:
+    """Pyarrow's print of a leaf's logical type."""
+    leaf = facts.leaf_index(column)
+    return "" if leaf is None else str(facts.metadata.schema.column(leaf).logical_type)
+
+
+def _raw_bound(chunk: ChunkFacts, which: str) -> Any:
+    statistics = chunk.metadata.statistics
+    if statistics is None or not statistics.has_min_max:
+        return None
+    return getattr(statistics, which)
+
+
+def _null_count(chunk: ChunkFacts) -> int:
+    if chunk.leaf.max_definition_level == 0:
+        return 0
+    statistics = chunk.metadata.statistics
+    if statistics is None or not statistics.has_null_count:
+        return UNKNOWN_COUNT
+    return int(statistics.null_count)
+
+
+def _needs_unsigned_order(data_type: pa.DataType) -> bool:
+    types = pa.types
+    return (
+        is_bytes_type(data_type)
+        or types.is_fixed_size_binary(data_type)
+        or types.is_decimal(data_type)
+        or types.is_unsigned_integer(data_type)
+    )

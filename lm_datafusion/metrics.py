@@ -1,0 +1,184 @@
+"""What a scan saw, pruned, read and kept.
+
+In: counts from every stage of a scan, from several threads. Out: a frozen `ScanReport`.
+
+Counter names follow DataFusion's `ParquetFileMetrics`, so that reports read alike.
+
+Invariant: counters only grow; a report is a copy and never changes afterwards.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+COUNTERS = (
+    "files",
+    "files_pruned",
+    "row_groups_total",
+    "row_groups_pruned_statistics",
+    "row_groups_pruned_bloom_filter",
+    "row_groups_pruned_dictionary",
+    "row_groups_fully_matched",
+    "pages_total",
+    "pages_pruned",
+    "pages_fetched",
+    "rows_total",
+    "rows_selected",
+    "bytes_scanned",
+    "bytes_metadata",
+    "bytes_total",
+    "chunks_fallback",
+    "dictionary_evaluations",
+    "predicate_evaluation_errors",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepReport:
+    """One filter step: rows it was given, rows it left, time it took."""
+
+    predicate: str
+    rows_in: int
+    rows_out: int
+    elapsed_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanReport:
+    """What one scan of one table reference did; see `to_dict` for a plain form.
+
+    `bytes_scanned` counts data and dictionary pages fetched, `bytes_metadata` footers, indexes,
+    bloom filters and page headers read on the way; `bytes_total` is the size of the files.
+    `pages_total` counts the pages of the columns the scan was about in the row groups left
+    after row-group pruning, `pages_pruned` those of them that no fetch touched.
+    """
+
+    table: str
+    path: str
+    reason: str
+    files: int
+    files_pruned: int
+    row_groups_total: int
+    row_groups_pruned_statistics: int
+    row_groups_pruned_bloom_filter: int
+    row_groups_pruned_dictionary: int
+    row_groups_fully_matched: int
+    pages_total: int
+    pages_pruned: int
+    pages_fetched: int
+    rows_total: int
+    rows_selected: int
+    bytes_scanned: int
+    bytes_metadata: int
+    bytes_total: int
+    chunks_fallback: int
+    fallback_columns: tuple[str, ...]
+    dictionary_evaluations: int
+    predicate_evaluation_errors: int
+    steps: tuple[StepReport, ...]
+    elapsed_s: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain dicts, lists and numbers."""
+        return dataclasses.asdict(self)
+
+    def __str__(self) -> str:
+        lines = [f"scan of {self.table}: {self.path} ({self.reason})"]
+        pruned = (
+            f"{self.row_groups_pruned_statistics} by statistics, "
+            f"{self.row_groups_pruned_bloom_filter} by bloom filter, "
+            f"{self.row_groups_pruned_dictionary} by dictionary"
+        )
+        lines += [
+            f"  files        {self.files} ({self.files_pruned} pruned)",
+            f"  row groups   {self.row_groups_total}: pruned {pruned}",
+            f"  matched      {self.row_groups_fully_matched} row groups without a look at a row",
+            f"  pages        {self.pages_total}: {self.pages_pruned} never fetched",
+            f"  rows         {self.rows_total:,} -> {self.rows_selected:,}",
+            f"  bytes        {self.bytes_scanned:,} of {self.bytes_total:,}",
+            f"  metadata     {self.bytes_metadata:,} bytes",
+        ]
+        if self.chunks_fallback:
+            columns = ", ".join(self.fallback_columns)
+            lines.append(f"  whole chunks {self.chunks_fallback} read through pyarrow: {columns}")
+        for step in self.steps:
+            lines.append(
+                f"  filter       {step.predicate}: {step.rows_in:,} -> {step.rows_out:,} rows,"
+                f" {step.elapsed_s * 1e3:.1f} ms"
+            )
+        lines.append(f"  time         {self.elapsed_s * 1e3:.1f} ms")
+        return "\n".join(lines)
+
+
+@dataclass(slots=True)
+class _StepCounter:
+    rows_in: int = 0
+    rows_out: int = 0
+    elapsed_s: float = 0.0
+
+
+@dataclass(slots=True)
+class ScanMetrics:
+    """Counters of one running scan; safe to share between its threads."""
+
+    table: str = ""
+    path: str = "late"
+    reason: str = "a dataset scan is always late"
+    _counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0))
+    _steps: dict[str, _StepCounter] = field(default_factory=dict)
+    _fallback_columns: set[str] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _started: float = field(default_factory=time.perf_counter)
+    _elapsed_s: float | None = None
+
+    def add(self, **counts: int) -> None:
+        """Adds to counters by name."""
+        with self._lock:
+            for name, count in counts.items():
+                self._counts[name] += count
+
+    def add_step(self, predicate: str, *, rows_in: int, rows_out: int, elapsed_s: float) -> None:
+        """Adds one evaluation of a filter step."""
+        with self._lock:
+            step = self._steps.setdefault(predicate, _StepCounter())
+            step.rows_in += rows_in
+            step.rows_out += rows_out
+            step.elapsed_s += elapsed_s
+
+    def add_fallback(self, column: str) -> None:
+        """Counts a column chunk that was read whole through pyarrow."""
+        with self._lock:
+            self._counts["chunks_fallback"] += 1
+            self._fallback_columns.add(column)
+
+    def finish(self) -> None:
+        """Stops the clock; the first call counts."""
+        if self._elapsed_s is None:
+            self._elapsed_s = time.perf_counter() - self._started
+
+    def report(self) -> ScanReport:
+        """A frozen copy of the counters as they are now."""
+        with self._lock:
+            steps = tuple(
+                StepReport(
+                    predicate=predicate,
+                    rows_in=step.rows_in,
+                    rows_out=step.rows_out,
+                    elapsed_s=step.elapsed_s,
+                )
+                for predicate, step in self._steps.items()
+            )
+            elapsed_s = self._elapsed_s
+            return ScanReport(
+                table=self.table,
+                path=self.path,
+                reason=self.reason,
+                steps=steps,
+                fallback_columns=tuple(sorted(self._fallback_columns)),
+                elapsed_s=time.perf_counter() - self._started if elapsed_s is None else elapsed_s,
+                **self._counts,
+            )

@@ -1,0 +1,101 @@
+"""Which rows of a row group may match, refined by one pruning stage after the other.
+
+In: verdicts of conjuncts about the row group or about ranges of its rows. Out: `RowGroupAccess`:
+the rows left, and per conjunct the rows it still has to be evaluated on.
+
+Invariant: rows outside `selection` match no longer; rows outside `undecided[i]` need no
+evaluation of conjunct i: it holds there, or the rows are gone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lm_datafusion.pruning import Verdict
+from lm_datafusion.selection import RowSelection
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowGroupAccess:
+    """What is left to do in one row group."""
+
+    row_group: int
+    row_count: int
+    selection: RowSelection
+    undecided: tuple[RowSelection, ...]
+
+    @classmethod
+    def scan(cls, row_group: int, row_count: int, num_conjuncts: int) -> RowGroupAccess:
+        """Everything is still possible."""
+        everything = RowSelection.all(row_count)
+        return cls(
+            row_group=row_group,
+            row_count=row_count,
+            selection=everything,
+            undecided=(everything,) * num_conjuncts,
+        )
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether no row is left."""
+        return not self.selection.selects_any()
+
+    @property
+    def is_fully_matched(self) -> bool:
+        """Whether every row left matches without a look at it."""
+        return not any(rows.selects_any() for rows in self.undecided)
+
+    def is_undecided(self, conjunct: int) -> bool:
+        """Whether a conjunct has rows left to be evaluated on."""
+        return self.undecided[conjunct].selects_any()
+
+    def with_verdict(self, conjunct: int, verdict: int) -> RowGroupAccess:
+        """A verdict about the whole row group."""
+        nothing = RowSelection.none(self.row_count)
+        if verdict == Verdict.NO_ROWS:
+            return dataclasses.replace(
+                self, selection=nothing, undecided=(nothing,) * len(self.undecided)
+            )
+        if verdict == Verdict.ALL_ROWS:
+            return self._with_undecided(conjunct, nothing)
+        return self
+
+    def with_range_verdicts(
+        self, conjunct: int, starts: npt.NDArray[np.int64], verdicts: npt.NDArray[np.uint8]
+    ) -> RowGroupAccess:
+        """Verdicts about ranges of rows; `starts` are their first rows, ascending from 0."""
+        import numpy as np
+
+        stops = np.append(starts[1:], self.row_count)
+        if (verdicts == Verdict.SOME_ROWS).all():
+            return self
+        kept = self._rows(starts, stops, verdicts != Verdict.NO_ROWS)
+        open_rows = self._rows(starts, stops, verdicts == Verdict.SOME_ROWS)
+        narrowed = self._with_undecided(conjunct, self.undecided[conjunct].intersection(open_rows))
+        selection = narrowed.selection.intersection(kept)
+        if selection == narrowed.selection:
+            return narrowed
+        return dataclasses.replace(
+            narrowed,
+            selection=selection,
+            undecided=tuple(rows.intersection(selection) for rows in narrowed.undecided),
+        )
+
+    def _rows(
+        self,
+        starts: npt.NDArray[np.int64],
+        stops: npt.NDArray[np.int64],
+        chosen: npt.NDArray[np.bool_],
+    ) -> RowSelection:
+        return RowSelection.from_ranges(starts[chosen], stops[chosen], self.row_count)
+
+    def _with_undecided(self, conjunct: int, rows: RowSelection) -> RowGroupAccess:
+        undecided = list(self.undecided)
+        undecided[conjunct] = rows
+        return dataclasses.replace(self, undecided=tuple(undecided))

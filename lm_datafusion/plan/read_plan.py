@@ -1,0 +1,61 @@
+"""Everything a scan needs, frozen and picklable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from lm_datafusion.options import ScanOptions
+    from lm_datafusion.plan.access_plan import RowGroupAccess
+    from lm_datafusion.plan.row_filter import RowFilter
+    from lm_datafusion.storage import FileVersion, Storage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePlan:
+    """One file: which of its columns are which of the table's, and what it does not store.
+
+    Attributes:
+        version: The file the plan was made for.
+        columns: Table column to top-level column of the file.
+        constants: Table columns with one value for the whole file: partitions, and null for
+            columns the file does not have.
+    """
+
+    version: FileVersion
+    columns: Mapping[str, int]
+    constants: Mapping[str, pa.Scalar]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowGroupTask:
+    """One row group to scan."""
+
+    file: FilePlan
+    access: RowGroupAccess
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadPlan:
+    """The row groups left after pruning by statistics, and what to do in each.
+
+    Attributes:
+        storage: Where the files are.
+        schema: The result: columns and types, in order.
+        filter_schema: Columns and types that conjuncts are bound to.
+        row_filter: The filter chain.
+        tasks: Row groups, in the order of the result.
+        options: How to scan.
+    """
+
+    storage: Storage
+    schema: pa.Schema
+    filter_schema: pa.Schema
+    row_filter: RowFilter
+    tasks: tuple[RowGroupTask, ...]
+    options: ScanOptions

@@ -1,0 +1,130 @@
+"""Conjuncts: the parts of a condition that must all hold, each a filter step of its own.
+
+In: conjuncts as the rooms above split them. Out: `BoundConjunct`s, with tree and evaluator.
+
+A conjunct has one of two meanings. DataFusion's is what SQL text has, and what DataFusion
+pushes into a dataset; PyArrow's is what a PyArrow expression has when a user, DuckDB or Polars
+hands it over. They differ on NaN and on NULL in lists, so each is evaluated by its own engine.
+
+Invariant: a `Conjunct` is frozen and picklable; binding adds nothing but what follows from it
+and the schema.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from lm_datafusion.errors import ColumnNotFoundError, LateError
+from lm_datafusion.predicate import evaluator
+from lm_datafusion.predicate.fold import Translator
+from lm_datafusion.predicate.tree import Predicate, Residual
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow.compute as pc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conjunct:
+    """One condition that every row of the result meets.
+
+    Attributes:
+        text: The condition as SQL in DataFusion's spelling (for display, and for evaluation
+            unless `expression` is there). Empty where SQL cannot say it.
+        columns: Top-level columns it needs, in no particular order.
+        is_volatile: It may answer differently each time; never cached, never evaluated twice.
+        expression: PyArrow's own expression; then PyArrow evaluates it.
+        can_prune: Whether `text` may be used for pruning. Off where PyArrow and DataFusion
+            could differ on what the text means.
+    """
+
+    text: str
+    columns: tuple[str, ...]
+    is_volatile: bool = False
+    expression: pc.Expression | None = None
+    can_prune: bool = True
+
+    def __str__(self) -> str:
+        return self.text or str(self.expression)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundConjunct:
+    """A conjunct bound to a schema: `tree` for pruning, `evaluate` for filtering.
+
+    `can_fail` says that a value could make the evaluation fail, so that it must not be moved
+    before a conjunct that was written in front of it.
+    """
+
+    conjunct: Conjunct
+    tree: Predicate
+    can_fail: bool
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Top-level columns the conjunct needs."""
+        return self.conjunct.columns
+
+    def __str__(self) -> str:
+        return str(self.conjunct)
+
+    def evaluate(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """Which rows of a batch pass; the batch holds at least the conjunct's columns."""
+        expression = self.conjunct.expression
+        if expression is None:
+            return evaluator.evaluate(self.conjunct.text, batch)
+        return _evaluate_expression(expression, batch)
+
+
+def bind_conjuncts(conjuncts: Sequence[Conjunct], schema: pa.Schema) -> tuple[BoundConjunct, ...]:
+    """Binds conjuncts to the schema of the dataset.
+
+    Raises:
+        ColumnNotFoundError: A conjunct names a column that is not there.
+        SqlError: DataFusion rejects a conjunct over this schema.
+    """
+    for conjunct in conjuncts:
+        for name in conjunct.columns:
+            if name not in schema.names:
+                raise ColumnNotFoundError(name, schema.names)
+    needed = {name for conjunct in conjuncts for name in conjunct.columns}
+    narrow = pa.schema([schema.field(name) for name in sorted(needed)])
+    sayable = [c for c in conjuncts if c.expression is None or (c.text and c.can_prune)]
+    trees = dict(zip(map(id, sayable), _fold_all(sayable, narrow), strict=True))
+    return tuple(
+        BoundConjunct(conjunct=conjunct, tree=tree, can_fail=can_fail)
+        for conjunct in conjuncts
+        for tree, can_fail in [trees.get(id(conjunct), (Residual(), True))]
+    )
+
+
+def _fold_all(conjuncts: Sequence[Conjunct], schema: pa.Schema) -> list[tuple[Predicate, bool]]:
+    try:
+        expressions = evaluator.fold([conjunct.text for conjunct in conjuncts], schema)
+    except LateError:
+        # DataFusion must accept what it is to evaluate; what PyArrow evaluates may be more.
+        if any(conjunct.expression is None for conjunct in conjuncts):
+            raise
+        return [(Residual(), True)] * len(conjuncts)
+    trees = []
+    for expression in expressions:
+        translator = Translator(schema)
+        tree = translator.translate(expression)
+        trees.append((tree, translator.can_fail))
+    return trees
+
+
+def _evaluate_expression(expression: pc.Expression, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    table = pa.Table.from_batches([batch])
+    scanner = ds.InMemoryDataset(table).scanner(columns={"p": expression}, use_threads=False)
+    column = scanner.to_table().column(0)
+    if pa.types.is_null(column.type):
+        column = column.cast(pa.bool_())
+    return evaluator.to_mask(column.combine_chunks())

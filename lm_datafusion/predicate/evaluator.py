@@ -1,0 +1,185 @@
+"""DataFusion as the evaluator of every predicate: the door to datafusion below the engine.
+
+In: SQL text over named columns, and record batches of those columns. Out: boolean masks, folded
+expressions, constants.
+
+Why DataFusion: a predicate then means exactly what it means in the query (NaN, NULL, casts,
+collation), runs at native speed and releases the GIL. `read_batch` is used because, unlike
+`from_arrow`, it leaves nothing registered in the context.
+
+Invariant: a null result is a row that does not pass. Nothing here may be called from a thread
+that DataFusion itself runs (a dataset fragment's `to_batches`): it would start a runtime inside
+a runtime.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lm_datafusion.errors import ColumnNotFoundError, LateError, SqlError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+    from datafusion import DataFrame, Expr, SessionContext
+
+_NO_FIELD = re.compile(r"No field named (?:\?table\?\.)?\"?(?P<name>[^\s\"]+)\"?\.")
+
+
+class EvaluationError(LateError, ValueError):
+    """A predicate that failed on the data, as a cast of a string that is no number."""
+
+
+@functools.cache
+def _context() -> SessionContext:
+    """One context for the process; one partition, for scan threads bring the parallelism.
+
+    Folding must see each predicate whole, so common subexpressions stay where they are.
+    """
+    from datafusion import SessionConfig, SessionContext
+
+    config = SessionConfig().with_target_partitions(1).with_batch_size(1 << 20)
+    context = SessionContext(config)
+    context.remove_optimizer_rule("common_sub_expression_eliminate")
+    return context
+
+
+def fold(texts: Sequence[str], schema: pa.Schema) -> list[Expr]:
+    """Binds conditions to a schema and lets DataFusion's optimizer coerce and fold them.
+
+    Args:
+        texts: SQL conditions.
+        schema: The columns they may name.
+
+    Returns:
+        One folded expression per condition.
+
+    Raises:
+        SqlError: A condition that DataFusion rejects, or that is not a condition.
+        ColumnNotFoundError: A column that the schema does not have.
+    """
+    if not texts:
+        return []
+    frame = _context().read_batch(_empty_batch(schema))
+    try:
+        expressions = [frame.parse_sql_expr(text) for text in texts]
+        selected = frame.select(*(e.alias(f"p{i}") for i, e in enumerate(expressions)))
+        _check_boolean(selected, texts)
+        _check_scalar(expressions, texts)
+        plan = selected.optimized_logical_plan().to_variant()
+    except SqlError:
+        raise
+    except Exception as error:
+        raise _translated(error, schema) from error
+    return [_unaliased(expression) for expression in plan.projections()]
+
+
+def parsed_conjuncts(text: str, schema: pa.Schema) -> list[str]:
+    """The conjuncts of a condition as DataFusion parses it, in DataFusion's own print.
+
+    Two texts with equal lists say the same to DataFusion.
+    """
+    frame = _context().read_batch(_empty_batch(schema))
+    try:
+        expression = frame.parse_sql_expr(text)
+    except Exception as error:
+        raise _translated(error, schema) from error
+    return [part.canonical_name() for part in _split_conjunction(expression)]
+
+
+def evaluate(text: str, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Evaluates a condition on a batch; null counts as false.
+
+    Raises:
+        EvaluationError: The condition fails on a value of the batch.
+    """
+    frame = _context().read_batch(batch)
+    try:
+        results = frame.select(frame.parse_sql_expr(text).alias("p")).collect()
+    except Exception as error:
+        raise EvaluationError(f"{text}: {_message(error)}") from error
+    masks = [to_mask(result.column(0)) for result in results]
+    mask = masks[0] if len(masks) == 1 else np.concatenate([np.zeros(0, dtype=np.bool_), *masks])
+    if len(mask) != batch.num_rows:
+        raise EvaluationError(f"{text}: {len(mask)} results for {batch.num_rows} rows")
+    return mask
+
+
+def constant(text: str) -> pa.Scalar:
+    """The value of an expression without columns, as DataFusion computes it now."""
+    try:
+        rows = _context().sql(f"SELECT {text} AS value").collect()
+    except Exception as error:
+        raise SqlError(_message(error)) from error
+    return rows[0].column(0)[0]
+
+
+def to_mask(array: pa.Array) -> npt.NDArray[np.bool_]:
+    """A boolean (or all-null) Arrow array as a numpy mask, null as false."""
+    if pa.types.is_null(array.type):
+        return np.zeros(len(array), dtype=np.bool_)
+    if array.null_count:
+        array = pc.fill_null(array, False)
+    mask: npt.NDArray[np.bool_] = array.to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+
+
+def _check_boolean(selected: DataFrame, texts: Sequence[str]) -> None:
+    for field, text in zip(selected.schema(), texts, strict=True):
+        if not (pa.types.is_boolean(field.type) or pa.types.is_null(field.type)):
+            raise SqlError(f"{text} is a value of type {field.type}, not a condition")
+
+
+def _check_scalar(expressions: Sequence[Expr], texts: Sequence[str]) -> None:
+    for expression, text in zip(expressions, texts, strict=True):
+        if _has_aggregate(expression):
+            raise SqlError(f"a filter cannot hold an aggregate or window function: {text}")
+
+
+def _has_aggregate(expression: Expr) -> bool:
+    if expression.variant_name() in {"AggregateFunction", "WindowFunction"}:
+        return True
+    if expression.variant_name() in {"Column", "Literal"}:
+        return False
+    try:
+        operands = expression.rex_call_operands()
+    except Exception:  # noqa: BLE001 kinds that Python cannot look into
+        return False
+    return any(_has_aggregate(operand) for operand in operands)
+
+
+def _unaliased(expression: Expr) -> Expr:
+    while expression.variant_name() == "Alias":
+        expression = expression.rex_call_operands()[0]
+    return expression
+
+
+def _split_conjunction(expression: Expr) -> list[Expr]:
+    if expression.variant_name() == "BinaryExpr" and expression.rex_call_operator() == "AND":
+        left, right = expression.rex_call_operands()
+        return _split_conjunction(left) + _split_conjunction(right)
+    return [expression]
+
+
+def _translated(error: Exception, schema: pa.Schema) -> LateError:
+    missing = _NO_FIELD.search(str(error))
+    if missing is not None:
+        return ColumnNotFoundError(missing["name"].rsplit(".", 1)[-1], schema.names)
+    return SqlError(_message(error))
+
+
+def _message(error: Exception) -> str:
+    """DataFusion's message without its own prefixes."""
+    text = str(error).removeprefix("DataFusion error: ")
+    return text.split("\ncaused by\n")[-1].strip()

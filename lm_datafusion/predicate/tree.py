@@ -1,0 +1,203 @@
+"""The predicate tree: what a conjunct says about columns, as far as containers can answer it.
+
+In: folded expressions (`predicate.fold`). Out: frozen nodes that `pruning` matches on.
+
+Nodes stand for SQL expressions under three-valued logic. `Residual` stands for anything else:
+it may be true, false or null for any row.
+
+Invariant: nodes are immutable and picklable; literals are pyarrow scalars of the type that
+DataFusion coerced them to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Operator(Enum):
+    """A comparison between a column and a literal, the column on the left."""
+
+    EQ = "="
+    NE = "!="
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+
+    def mirrored(self) -> Operator:
+        """The operator that says the same with the two sides swapped."""
+        return _MIRRORED.get(self, self)
+
+
+_MIRRORED = {
+    Operator.LT: Operator.GT,
+    Operator.LE: Operator.GE,
+    Operator.GT: Operator.LT,
+    Operator.GE: Operator.LE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnReference:
+    """A column by its path, seen through monotone casts (`cast_type`) or as it is.
+
+    A flat column's path has one name; a leaf of a struct has its parents' names before its own.
+    """
+
+    path: tuple[str, ...]
+    cast_type: pa.DataType | None = None
+
+    def __str__(self) -> str:
+        name = ".".join(self.path)
+        return name if self.cast_type is None else f"CAST({name} AS {self.cast_type})"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`column operator literal`; null for a null column."""
+
+    column: ColumnReference
+    operator: Operator
+    literal: pa.Scalar
+
+    def __str__(self) -> str:
+        return f"{self.column} {self.operator.value} {self.literal}"
+
+
+@dataclass(frozen=True, slots=True)
+class NullSafeEqual:
+    """`column IS NOT DISTINCT FROM literal`, the literal not null; never null."""
+
+    column: ColumnReference
+    literal: pa.Scalar
+
+    def __str__(self) -> str:
+        return f"{self.column} IS NOT DISTINCT FROM {self.literal}"
+
+
+@dataclass(frozen=True, slots=True)
+class InList:
+    """`column IN (values)`: null for a null column; no value is null."""
+
+    column: ColumnReference
+    values: pa.Array
+
+    def __str__(self) -> str:
+        shown = ", ".join(str(value) for value in self.values[:5])
+        return f"{self.column} IN ({shown}{', ...' if len(self.values) > 5 else ''})"  # noqa: PLR2004 five fit a line
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """`column LIKE 'prefix...'`: true only for strings that start with `prefix`.
+
+    `is_exact` says that every string with the prefix matches too (`LIKE 'prefix%'`).
+    """
+
+    column: ColumnReference
+    prefix: bytes
+    is_exact: bool
+
+    def __str__(self) -> str:
+        return f"{self.column} LIKE {self.prefix.decode(errors='replace')!r}%"
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """`column IS NULL`; never null."""
+
+    column: ColumnReference
+
+    def __str__(self) -> str:
+        return f"{self.column} IS NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """TRUE, FALSE or NULL."""
+
+    value: bool | None
+
+    def __str__(self) -> str:
+        return "NULL" if self.value is None else str(self.value).upper()
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """Every child."""
+
+    children: tuple[Predicate, ...]
+
+    def __str__(self) -> str:
+        return "(" + " AND ".join(str(child) for child in self.children) + ")"
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Any child."""
+
+    children: tuple[Predicate, ...]
+
+    def __str__(self) -> str:
+        return "(" + " OR ".join(str(child) for child in self.children) + ")"
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """`NOT child`; null stays null."""
+
+    child: Predicate
+
+    def __str__(self) -> str:
+        return f"NOT {self.child}"
+
+
+@dataclass(frozen=True, slots=True)
+class IsTrue:
+    """`child IS TRUE`: false where the child is null; never null."""
+
+    child: Predicate
+
+    def __str__(self) -> str:
+        return f"{self.child} IS TRUE"
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """What the tree cannot say."""
+
+    def __str__(self) -> str:
+        return "..."
+
+
+Predicate = (
+    Comparison
+    | NullSafeEqual
+    | InList
+    | Prefix
+    | IsNull
+    | Constant
+    | And
+    | Or
+    | Not
+    | IsTrue
+    | Residual
+)
+
+
+def references(predicate: Predicate) -> frozenset[ColumnReference]:
+    """The columns the tree speaks of."""
+    match predicate:
+        case And(children) | Or(children):
+            return frozenset().union(*(references(child) for child in children))
+        case Not(child) | IsTrue(child):
+            return references(child)
+        case Constant() | Residual():
+            return frozenset()
+        case _:
+            return frozenset({predicate.column})

@@ -1,0 +1,15 @@
+"""Statistics times predicate: which containers hold no row, some rows or only rows that match.
+
+In: a `Predicate` tree and `PruningStatistics` of containers (row groups, page ranges, files).
+Out: a `Verdict` per container.
+
+Invariant: fails open. What cannot be decided is `SOME_ROWS`.
+"""
+
+from __future__ import annotations
+
+from lm_datafusion.pruning.containers import judge
+from lm_datafusion.pruning.statistics import PruningStatistics, UnknownStatistics
+from lm_datafusion.pruning.verdict import Verdict
+
+__all__ = ["PruningStatistics", "UnknownStatistics", "Verdict", "judge"]

@@ -1,0 +1,275 @@
+"""The one evaluator of predicate trees over statistics.
+
+In: a tree and the statistics of containers. Out: verdicts.
+
+1. Each leaf of the tree becomes an `Outcome`: may it be true, false, null in each container?
+2. AND, OR, NOT and IS TRUE combine outcomes under three-valued logic.
+3. A container where the tree cannot be true has NO_ROWS; one where it can be nothing else has
+   ALL_ROWS.
+
+Floating point: bounds leave NaN out, and NaN is the greatest value to DataFusion but compares
+false to PyArrow. A float container may hold NaN, so there `>`, `>=` and `!=` may always be true,
+and no comparison is ever sure to hold. Signed zeros are not told apart.
+
+Invariant: `NO_ROWS` and `ALL_ROWS` are proofs under DataFusion's meaning of the tree.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, assert_never
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lm_datafusion.predicate.fold import is_monotone_cast
+from lm_datafusion.predicate.tree import (
+    And,
+    ColumnReference,
+    Comparison,
+    Constant,
+    InList,
+    IsNull,
+    IsTrue,
+    Not,
+    NullSafeEqual,
+    Operator,
+    Or,
+    Predicate,
+    Prefix,
+    Residual,
+)
+from lm_datafusion.pruning.outcome import Outcome
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lm_datafusion.pruning.statistics import PruningStatistics
+
+    Flags = npt.NDArray[np.bool_]
+
+
+def judge(predicate: Predicate, statistics: PruningStatistics) -> npt.NDArray[np.uint8]:
+    """The verdict of a predicate about each container.
+
+    Raises:
+        Exception: Statistics that do not fit the predicate's types; callers fail open.
+    """
+    return _outcome(predicate, statistics).verdicts()
+
+
+def _outcome(predicate: Predicate, statistics: PruningStatistics) -> Outcome:
+    match predicate:
+        case And(children):
+            result = Outcome.constant(True, statistics.num_containers)
+            for child in children:
+                result = result & _outcome(child, statistics)
+            return result
+        case Or(children):
+            result = Outcome.constant(False, statistics.num_containers)
+            for child in children:
+                result = result | _outcome(child, statistics)
+            return result
+        case Not(child):
+            return ~_outcome(child, statistics)
+        case IsTrue(child):
+            return _outcome(child, statistics).is_true()
+        case Constant(value):
+            return Outcome.constant(value, statistics.num_containers)
+        case Residual():
+            return Outcome.unknown(statistics.num_containers)
+        case Comparison() | NullSafeEqual() | InList() | Prefix() | IsNull():
+            return _leaf(predicate, statistics)
+        case _:
+            assert_never(predicate)
+
+
+def _leaf(
+    leaf: Comparison | NullSafeEqual | InList | Prefix | IsNull, statistics: PruningStatistics
+) -> Outcome:
+    has_null, has_value = _presence(leaf.column, statistics)
+    match leaf:
+        case IsNull():
+            return Outcome(has_null, has_value, np.zeros(len(has_null), dtype=np.bool_))
+        case Comparison(column, operator, literal):
+            can_be_true, can_be_false = _comparison(column, operator, literal, statistics)
+        case NullSafeEqual(column, literal):
+            can_be_true, can_be_false = _comparison(column, Operator.EQ, literal, statistics)
+            never = np.zeros(len(has_null), dtype=np.bool_)
+            return Outcome(can_be_true & has_value, (can_be_false & has_value) | has_null, never)
+        case InList(column, values):
+            can_be_true, can_be_false = _in_list(column, values, statistics)
+        case Prefix(column, prefix, is_exact):
+            can_be_true, can_be_false = _prefix(column, prefix, statistics)
+            if not is_exact:
+                can_be_false = np.ones(len(has_null), dtype=np.bool_)
+    return Outcome(can_be_true & has_value, can_be_false & has_value, has_null)
+
+
+def _presence(column: ColumnReference, statistics: PruningStatistics) -> tuple[Flags, Flags]:
+    """Whether a container may hold a null, and whether it may hold a value."""
+    nulls = statistics.null_counts(column.path)
+    if nulls is None:
+        maybe = np.ones(statistics.num_containers, dtype=np.bool_)
+        return maybe, maybe
+    return nulls != 0, nulls != statistics.row_counts()
+
+
+def _bounds(
+    column: ColumnReference, literal_type: pa.DataType, statistics: PruningStatistics
+) -> tuple[pa.Array, pa.Array]:
+    """Lower and upper bounds, brought to the type of the literal."""
+    lower, upper = statistics.min_values(column.path), statistics.max_values(column.path)
+    nothing = pa.nulls(statistics.num_containers, _comparable_type(literal_type))
+    return (
+        nothing if lower is None else _comparable(lower, literal_type),
+        nothing if upper is None else _comparable(upper, literal_type),
+    )
+
+
+def _comparison(
+    column: ColumnReference, operator: Operator, literal: pa.Scalar, statistics: PruningStatistics
+) -> tuple[Flags, Flags]:
+    """May the comparison be true, may it be false, for a value that is not null?"""
+    lower, upper = _bounds(column, literal.type, statistics)
+    value = _comparable_scalar(literal)
+    if pa.types.is_floating(literal.type):
+        return _float_comparison(operator, lower, upper, value)
+    match operator:
+        case Operator.EQ | Operator.NE:
+            values = pa.array([literal])
+            inside = _may(pc.less_equal(lower, value)) & _may(pc.greater_equal(upper, value))
+            inside &= _may_contain(column, values, statistics)
+            only = _surely(pc.equal(lower, value)) & _surely(pc.equal(upper, value))
+            equal = (inside, ~only)
+            return equal if operator is Operator.EQ else (equal[1], equal[0])
+        case Operator.LT:
+            return _may(pc.less(lower, value)), _may(pc.greater_equal(upper, value))
+        case Operator.LE:
+            return _may(pc.less_equal(lower, value)), _may(pc.greater(upper, value))
+        case Operator.GT:
+            return _may(pc.greater(upper, value)), _may(pc.less_equal(lower, value))
+        case Operator.GE:
+            return _may(pc.greater_equal(upper, value)), _may(pc.less(lower, value))
+        case _:
+            assert_never(operator)
+
+
+def _float_comparison(
+    operator: Operator, lower: pa.Array, upper: pa.Array, value: pa.Scalar
+) -> tuple[Flags, Flags]:
+    """As `_comparison`, where a value may be NaN and zeros have signs."""
+    anything = np.ones(len(lower), dtype=np.bool_)
+    if math.isnan(value.as_py()):
+        return anything, anything
+    if operator is Operator.EQ:
+        below, above = _may(pc.less_equal(lower, value)), _may(pc.greater_equal(upper, value))
+        return below & above, anything
+    if operator in (Operator.LT, Operator.LE):
+        return _may(pc.less_equal(lower, value)), anything
+    return anything, anything
+
+
+def _in_list(
+    column: ColumnReference, values: pa.Array, statistics: PruningStatistics
+) -> tuple[Flags, Flags]:
+    lower, upper = _bounds(column, values.type, statistics)
+    wanted = _comparable(values, values.type)
+    if pa.types.is_floating(values.type) and pc.any(pc.is_nan(wanted)).as_py():
+        anything = np.ones(len(lower), dtype=np.bool_)
+        return anything, anything
+    inside, only = _hits(lower, upper, wanted)
+    if pa.types.is_floating(values.type):
+        only = np.zeros_like(only)
+    return inside & _may_contain(column, values, statistics), ~only
+
+
+def _hits(lower: pa.Array, upper: pa.Array, wanted: pa.Array) -> tuple[Flags, Flags]:
+    """Per pair of bounds: may a wanted value lie within, and are the bounds one wanted value?
+
+    All values are ranked together, so that one binary search per container serves any type and
+    any length of list.
+    """
+    count = len(lower)
+    everything = pa.concat_arrays([lower, upper, wanted])
+    ranks = pc.rank(everything, tiebreaker="dense").to_numpy()
+    low, high, ordered = ranks[:count], ranks[count : 2 * count], np.unique(ranks[2 * count :])
+    nearest = ordered[np.minimum(np.searchsorted(ordered, low), len(ordered) - 1)]
+    unknown = _surely(pc.is_null(lower)) | _surely(pc.is_null(upper))
+    inside = (low <= nearest) & (nearest <= high)
+    return inside | unknown, inside & (low == high) & ~unknown
+
+
+def _prefix(
+    column: ColumnReference, prefix: bytes, statistics: PruningStatistics
+) -> tuple[Flags, Flags]:
+    lower, upper = _bounds(column, pa.binary(), statistics)
+    value = pa.scalar(prefix, pa.large_binary())
+    start = pc.binary_slice(lower, 0, len(prefix))
+    end = pc.binary_slice(upper, 0, len(prefix))
+    possible = _may(pc.less_equal(start, value)) & _may(pc.greater_equal(end, value))
+    certain = _surely(pc.equal(start, value)) & _surely(pc.equal(end, value))
+    return possible, ~certain
+
+
+def _may_contain(column: ColumnReference, values: pa.Array, statistics: PruningStatistics) -> Flags:
+    anything = np.ones(statistics.num_containers, dtype=np.bool_)
+    if column.cast_type is not None:
+        return anything
+    found = statistics.may_contain(column.path, values)
+    return anything if found is None else found
+
+
+def _may(array: pa.Array) -> Flags:
+    """Unknown is possible."""
+    return np.asarray(pc.fill_null(array, True).to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _surely(array: pa.Array) -> Flags:
+    """Unknown is not sure."""
+    return np.asarray(pc.fill_null(array, False).to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _comparable(bounds: pa.Array, literal_type: pa.DataType) -> pa.Array:
+    """Bounds in the type that comparisons with the literal are made in.
+
+    Raises:
+        TypeError: The bounds' order is not the literal's.
+    """
+    target = _comparable_type(literal_type)
+    if _is_bytes(bounds.type):
+        if target != pa.large_binary():
+            raise TypeError(f"bounds of type {bounds.type} against a {literal_type}")
+        return bounds.cast(pa.binary()).cast(target)
+    if not is_monotone_cast(bounds.type, target):
+        raise TypeError(f"bounds of type {bounds.type} against a {literal_type}")
+    return bounds if bounds.type == target else pc.cast(bounds, target, safe=False)
+
+
+def _comparable_scalar(literal: pa.Scalar) -> pa.Scalar:
+    target = _comparable_type(literal.type)
+    if target != pa.large_binary():
+        return literal.cast(target)
+    value = literal.as_py()
+    return pa.scalar(value.encode() if isinstance(value, str) else value, target)
+
+
+def _comparable_type(literal_type: pa.DataType) -> pa.DataType:
+    """Text and bytes are compared as bytes, halves as floats: PyArrow has no kernel for them."""
+    if _is_bytes(literal_type):
+        return pa.large_binary()
+    return pa.float32() if literal_type == pa.float16() else literal_type
+
+
+def _is_bytes(data_type: pa.DataType) -> bool:
+    types = pa.types
+    return (
+        types.is_string(data_type)
+        or types.is_large_string(data_type)
+        or types.is_string_view(data_type)
+        or types.is_binary(data_type)
+        or types.is_large_binary(data_type)
+        or types.is_binary_view(data_type)
+        or types.is_fixed_size_binary(data_type)
+    )

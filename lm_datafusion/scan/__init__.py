@@ -1,0 +1,16 @@
+"""Runs a `ReadPlan`: prune, fetch, decode, evaluate, narrow, project.
+
+In: a read plan. Out: record batches, and counters in `ScanMetrics`.
+
+Per row group: bloom filters, dictionaries and the page index first; then window by window, step
+by step, only the pages the rows left touch; then the projected columns of the survivors.
+
+Invariant: the batches hold exactly the rows that meet every conjunct, in the order of the plan.
+"""
+
+from __future__ import annotations
+
+from lm_datafusion.scan.planner import load_facts, plan_scan
+from lm_datafusion.scan.run import ScanRun
+
+__all__ = ["ScanRun", "load_facts", "plan_scan"]

@@ -1,0 +1,61 @@
+"""The learned order of filter steps.
+
+In: how long each step took and how many rows it dropped. Out: the order for the next window.
+
+Cost is time per dropped row, decode included: a cheap step that drops little and a dear step that
+drops much are weighed by one number (Velox sorts its filters the same way). Steps that were not
+reached yet keep the cost that was expected of them.
+
+Invariant: pinned steps stay behind those written before them; the order is only advice.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lm_datafusion.plan.row_filter import FilterStep, order_steps
+
+if TYPE_CHECKING:
+    from lm_datafusion.plan import RowFilter
+
+
+@dataclass(slots=True)
+class _Measured:
+    rows_in: int = 0
+    rows_dropped: int = 0
+    elapsed_s: float = 0.0
+
+
+class AdaptiveOrder:
+    """Shared by the workers of a scan."""
+
+    def __init__(self, row_filter: RowFilter, *, reorder: bool) -> None:
+        self._steps = row_filter.steps
+        self._reorder = reorder and len(row_filter.steps) > 1
+        self._measured = {step.index: _Measured() for step in row_filter.steps}
+        self._lock = threading.Lock()
+
+    def permutation(self) -> tuple[FilterStep, ...]:
+        """The steps, in the order that is best as far as is known."""
+        if not self._reorder:
+            return self._steps
+        with self._lock:
+            costs = {step.index: self._cost(step) for step in self._steps}
+        return order_steps(self._steps, costs)
+
+    def observe(self, step: FilterStep, *, rows_in: int, rows_out: int, elapsed_s: float) -> None:
+        """Learns from one evaluation."""
+        with self._lock:
+            measured = self._measured[step.index]
+            measured.rows_in += rows_in
+            measured.rows_dropped += rows_in - rows_out
+            measured.elapsed_s += elapsed_s
+
+    def _cost(self, step: FilterStep) -> float:
+        measured = self._measured[step.index]
+        if not measured.rows_in:
+            return step.cost
+        # One row that could have been dropped, so that a step that drops nothing has a cost.
+        return measured.elapsed_s / (measured.rows_dropped + 1)

@@ -1,0 +1,82 @@
+"""Row selections applied to arrays.
+
+In: an array and a selection over its rows. Out: the selected values.
+
+Measured with `tests/benchmark/bench_selection.py`: `take` wins for a few rows in a hundred,
+`filter` for short runs, slices for long ones.
+
+Invariant: `len(result) == selection.row_count`; the order of rows is kept. A small result does
+not keep the memory of a large array alive.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from lm_datafusion.selection import RowSelection, RowSelectionStrategy
+
+if TYPE_CHECKING:
+    Values: TypeAlias = pa.Array | pa.ChunkedArray
+
+SPARSE_FRACTION = 0.02
+# Below this share a slice is copied, so that it does not hold on to the rest.
+OWN_MEMORY_FRACTION = 0.25
+
+
+def apply_selection(values: Values, selection: RowSelection) -> Values:
+    """The selected values, in order."""
+    if selection.selects_all():
+        return values
+    if not selection.selects_any():
+        return values.slice(0, 0)
+    share = selection.row_count / selection.total_rows
+    if share < SPARSE_FRACTION:
+        return values.take(pa.array(selection.to_indices()))
+    starts, stops = selection.to_ranges()
+    if len(starts) == 1 and share >= OWN_MEMORY_FRACTION:
+        return values.slice(int(starts[0]), int(stops[0] - starts[0]))
+    if selection.strategy() is RowSelectionStrategy.MASK or isinstance(values, pa.ChunkedArray):
+        return values.filter(pa.array(selection.to_mask()))
+    parts = [
+        values.slice(start, stop - start)
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
+    ]
+    return pa.concat_arrays(parts)
+
+
+def relative_selection(wanted: RowSelection, outer: RowSelection) -> RowSelection:
+    """`wanted` as a selection over the selected rows of `outer`, which must hold all of them.
+
+    The inverse of `and_then`: `outer.and_then(relative_selection(wanted, outer)) == wanted`.
+    """
+    if outer.selects_all():
+        return wanted
+    if wanted == outer:
+        return RowSelection.all(outer.row_count)
+    starts, stops = wanted.to_ranges()
+    outer_starts, outer_stops = outer.to_ranges()
+    lengths = outer_stops - outer_starts
+    before = np.cumsum(lengths) - lengths
+    # A run of `wanted` lies within one run of `outer`: those do not touch each other.
+    run = np.searchsorted(outer_starts, starts, side="right") - 1
+    shift = before[run] - outer_starts[run]
+    return RowSelection.from_ranges(starts + shift, stops + shift, outer.row_count)
+
+
+def merge_in_order(parts: list[tuple[RowSelection, Values]]) -> Values:
+    """Values of disjoint selections over the same rows, put together in row order."""
+    if len(parts) == 1:
+        return parts[0][1]
+    order = np.argsort(np.concatenate([rows.to_indices() for rows, _ in parts]), kind="stable")
+    chunks = [
+        chunk
+        for _, values in parts
+        for chunk in (values.chunks if isinstance(values, pa.ChunkedArray) else [values])
+    ]
+    together = pa.concat_arrays(chunks)
+    if (order[1:] > order[:-1]).all():
+        return together
+    return together.take(pa.array(order))

@@ -1,0 +1,189 @@
+"""Cursors over the columns of one row group.
+
+In: which rows a filter step or the projection needs. Out: their values, each page decoded once.
+
+A cursor keeps what was decoded and may be needed again: of a filter column that is projected,
+the rows still selected; of a page that reaches into the next window, the rows behind the border.
+
+Invariant: `read_columns` returns, for every column, exactly the selected rows in order, in the
+type of the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+from lm_datafusion.errors import UnsupportedFeatureError
+from lm_datafusion.formats.parquet.decode import ColumnRequest
+from lm_datafusion.scan.apply import apply_selection, merge_in_order, relative_selection
+from lm_datafusion.selection import RowSelection
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lm_datafusion.formats.parquet.decode import DecodedColumn, RowGroupDecoder
+
+    Values: TypeAlias = pa.Array | pa.ChunkedArray
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """Decoded values and the rows of the row group they belong to."""
+
+    rows: RowSelection
+    values: Values
+
+    def narrowed(self, rows: RowSelection) -> _Segment | None:
+        kept = self.rows.intersection(rows)
+        if not kept.selects_any():
+            return None
+        if kept == self.rows:
+            return self
+        return _Segment(kept, apply_selection(self.values, relative_selection(kept, self.rows)))
+
+
+@dataclass(slots=True)
+class ColumnCursor:
+    """One column of a row group.
+
+    Attributes:
+        name: The column's name in the table.
+        data_type: Its type in the table.
+        column: Its place among the file's top-level columns; None for a constant.
+        constant: Its value where the file does not store it.
+        is_encoded: Whether it is read as dictionary codes.
+        as_view: Whether text is decoded into views.
+    """
+
+    name: str
+    data_type: pa.DataType
+    column: int | None = None
+    constant: pa.Scalar | None = None
+    is_encoded: bool = False
+    as_view: bool = False
+    _segments: list[_Segment] = field(default_factory=list)
+
+    def take_held(
+        self, wanted: RowSelection
+    ) -> tuple[list[tuple[RowSelection, Values]], RowSelection]:
+        """What is held of the wanted rows, and the rows that are missing."""
+        parts = []
+        for segment in self._segments:
+            found = segment.narrowed(wanted)
+            if found is not None:
+                parts.append((found.rows, found.values))
+                wanted = wanted.difference(found.rows)
+        return parts, wanted
+
+    def hold(self, decoded: DecodedColumn, window_stop: int) -> None:
+        """Keeps what was decoded behind the window's border."""
+        behind = _rows_from(window_stop, decoded.rows.total_rows)
+        rest = _Segment(decoded.rows, decoded.values).narrowed(behind)
+        if rest is not None:
+            self._segments.append(rest)
+
+    def hold_rows(self, rows: RowSelection, values: Values) -> None:
+        """Keeps values of the window for a later step or the projection."""
+        self._segments.append(_Segment(rows, values))
+
+    def narrow(self, selection: RowSelection, window_stop: int) -> None:
+        """Drops held rows of the window that are no longer selected."""
+        keep = selection.union(_rows_from(window_stop, selection.total_rows))
+        narrowed = [segment.narrowed(keep) for segment in self._segments]
+        self._segments = [segment for segment in narrowed if segment is not None]
+
+    def constant_values(self, row_count: int) -> pa.Array:
+        """The constant, as often as there are rows."""
+        if self.constant is None or not self.constant.is_valid:
+            return pa.nulls(row_count, self.data_type)
+        return pa.repeat(self.constant, row_count).cast(self.data_type)
+
+    def to_table_type(self, values: Values) -> Values:
+        """Values as the table has them: dictionaries decoded, types widened."""
+        if values.type == self.data_type:
+            return values
+        try:
+            if pa.types.is_dictionary(values.type) and not pa.types.is_dictionary(self.data_type):
+                values = values.cast(values.type.value_type)
+            return values if values.type == self.data_type else values.cast(self.data_type)
+        except (pa.ArrowException, NotImplementedError) as error:
+            raise UnsupportedFeatureError(
+                f'column "{self.name}": {values.type} cannot become {self.data_type}: {error}'
+            ) from error
+
+
+def read_columns(
+    cursors: Sequence[ColumnCursor],
+    selection: RowSelection,
+    decoder: RowGroupDecoder,
+    window_stop: int,
+) -> list[Values]:
+    """The selected rows of some columns, as stored: encoded columns as dictionary arrays.
+
+    Args:
+        cursors: The columns.
+        selection: Rows of the row group.
+        decoder: Decodes what is not held.
+        window_stop: The row behind the current window.
+
+    Returns:
+        One array per cursor, `selection.row_count` long.
+    """
+    held = [
+        ([], RowSelection.none(selection.total_rows))
+        if cursor.column is None
+        else cursor.take_held(selection)
+        for cursor in cursors
+    ]
+    missing = [
+        (cursor, rows)
+        for cursor, (_, rows) in zip(cursors, held, strict=True)
+        if rows.selects_any()
+    ]
+    requests = [_request(cursor, rows) for cursor, rows in missing]
+    decoded = {
+        id(cursor): column
+        for (cursor, _), column in zip(missing, decoder.decode(requests), strict=True)
+    }
+    return [
+        _assemble(cursor, parts, rows, decoded.get(id(cursor)), selection, window_stop)
+        for cursor, (parts, rows) in zip(cursors, held, strict=True)
+    ]
+
+
+def _request(cursor: ColumnCursor, rows: RowSelection) -> ColumnRequest:
+    assert cursor.column is not None
+    return ColumnRequest(
+        column=cursor.column,
+        rows=rows,
+        is_encoded=cursor.is_encoded,
+        as_view=cursor.as_view and not cursor.is_encoded,
+    )
+
+
+def _assemble(
+    cursor: ColumnCursor,
+    parts: list[tuple[RowSelection, Values]],
+    missing: RowSelection,
+    decoded: DecodedColumn | None,
+    selection: RowSelection,
+    window_stop: int,
+) -> Values:
+    if cursor.column is None:
+        return cursor.constant_values(selection.row_count)
+    if decoded is not None:
+        cursor.hold(decoded, window_stop)
+        chosen = apply_selection(decoded.values, relative_selection(missing, decoded.rows))
+        parts = [*parts, (missing, chosen)]
+    if not parts:
+        return pa.array([], cursor.data_type)
+    return merge_in_order(parts)
+
+
+def _rows_from(start: int, total_rows: int) -> RowSelection:
+    if start >= total_rows:
+        return RowSelection.none(total_rows)
+    return RowSelection.from_consecutive_ranges([(start, total_rows)], total_rows)

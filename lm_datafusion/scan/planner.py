@@ -1,0 +1,176 @@
+"""A request for rows of a table becomes a `ReadPlan`.
+
+In: a `Table` and a `ScanRequest`. Out: a plan with the row groups that statistics left over.
+
+1. Conjuncts are bound to the table's schema; errors in names and types come out here, before any
+   row is read.
+2. Footers are loaded (or come from the cache), and each file's columns are found by name.
+3. Files and row groups are pruned by partition values and statistics.
+4. The filter chain is ordered by expected cost.
+
+Invariant: planning reads footers only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lm_datafusion.errors import ColumnNotFoundError, OptionError
+from lm_datafusion.formats.parquet.cache import FACTS
+from lm_datafusion.formats.parquet.statistics import RowGroupStatistics
+from lm_datafusion.plan import FilePlan, FilterStep, ReadPlan, RowFilter, plan_row_filter
+from lm_datafusion.plan.selectivity import estimate_selectivity
+from lm_datafusion.predicate.conjunct import bind_conjuncts
+from lm_datafusion.scan.prune import PruningContext, plan_tasks
+from lm_datafusion.storage import MeteredFile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lm_datafusion.formats.parquet.footer import FileFacts
+    from lm_datafusion.metrics import ScanMetrics
+    from lm_datafusion.options import ScanOptions
+    from lm_datafusion.plan import RowGroupTask, ScanRequest, Table, TableFile
+    from lm_datafusion.predicate.conjunct import BoundConjunct
+    from lm_datafusion.storage import Storage
+
+    # By path: the row groups that are to be scanned.
+    RowGroups = Mapping[str, frozenset[int]]
+
+
+def plan_scan(
+    table: Table,
+    request: ScanRequest,
+    options: ScanOptions,
+    metrics: ScanMetrics,
+    only: RowGroups | None = None,
+) -> ReadPlan:
+    """Plans a scan.
+
+    Args:
+        table: What to read from.
+        request: What is wanted.
+        options: How to scan.
+        metrics: Counts what planning sees and prunes.
+        only: Row groups by path, if not all are wanted.
+
+    Raises:
+        ColumnNotFoundError: A column that the table does not have.
+        SqlError: A conjunct that DataFusion rejects.
+        StorageError: A file that cannot be read.
+        CorruptFileError: A file that is no Parquet file.
+    """
+    check_columns(request.columns, table.schema)
+    conjuncts = bind_conjuncts(request.conjuncts, table.schema)
+    needed = dict.fromkeys(
+        [*request.columns, *(name for conjunct in conjuncts for name in conjunct.columns)]
+    )
+    schema = pa.schema([table.schema.field(name) for name in needed])
+    tasks: list[RowGroupTask] = []
+    steps: RowFilter | None = None
+    for file in table.files:
+        if only is not None and file.path not in only:
+            continue
+        facts = load_facts(table.storage, file.path, options, metrics)
+        context = PruningContext(
+            facts=facts,
+            file_plan=_file_plan(file, facts, schema),
+            conjuncts=conjuncts,
+            schema=schema,
+            options=options,
+            metrics=metrics,
+        )
+        wanted = None if only is None else only[file.path]
+        tasks += plan_tasks(context, wanted)
+        if steps is None and conjuncts:
+            steps = _row_filter(conjuncts, context)
+    return ReadPlan(
+        storage=table.storage,
+        schema=pa.schema(
+            [table.schema.field(name) for name in request.columns], metadata=table.schema.metadata
+        ),
+        filter_schema=schema,
+        row_filter=steps or RowFilter(steps=()),
+        tasks=tuple(tasks),
+        options=options,
+    )
+
+
+def check_columns(names: Sequence[str], schema: pa.Schema) -> None:
+    """Raises unless every name is exactly one column."""
+    for name in names:
+        found = schema.get_all_field_indices(name)
+        if not found:
+            raise ColumnNotFoundError(name, schema.names)
+        if len(found) > 1:
+            raise OptionError(f'{len(found)} columns are named "{name}"; a name must be unique')
+
+
+def load_facts(
+    storage: Storage, path: str, options: ScanOptions, metrics: ScanMetrics | None = None
+) -> FileFacts:
+    """The facts of a file as it is now."""
+    version = storage.load_version(path)
+    facts = FACTS.get(version)
+    if facts is not None:
+        return facts
+    with storage.open(version) as file:
+        counted = (
+            file
+            if metrics is None
+            else MeteredFile(file, lambda count: metrics.add(bytes_metadata=count))
+        )
+        return FACTS.load(counted, limit_bytes=options.metadata_cache_bytes)
+
+
+def _file_plan(file: TableFile, facts: FileFacts, schema: pa.Schema) -> FilePlan:
+    columns: dict[str, int] = {}
+    constants: dict[str, pa.Scalar] = {}
+    for field in schema:
+        if field.name in file.partition:
+            constants[field.name] = file.partition[field.name]
+            continue
+        index = facts.schema.get_field_index(field.name)
+        if index >= 0:
+            columns[field.name] = index
+        else:
+            constants[field.name] = pa.scalar(None, field.type)
+    return FilePlan(version=facts.version, columns=columns, constants=constants)
+
+
+def _row_filter(conjuncts: Sequence[BoundConjunct], context: PruningContext) -> RowFilter:
+    facts = context.facts
+    statistics = RowGroupStatistics(facts, range(facts.num_row_groups), context.file_plan.constants)
+    steps = [
+        FilterStep(
+            index=index,
+            conjunct=conjunct,
+            bytes_per_row=_bytes_per_row(conjunct, context),
+            selectivity=_selectivity(conjunct, statistics),
+        )
+        for index, conjunct in enumerate(conjuncts)
+    ]
+    return plan_row_filter(steps, reorder=context.options.reorder_filters)
+
+
+def _selectivity(conjunct: BoundConjunct, statistics: RowGroupStatistics) -> float:
+    try:
+        return estimate_selectivity(conjunct.tree, statistics)
+    except Exception:  # noqa: BLE001 a guess must not stop a scan
+        return 0.5
+
+
+def _bytes_per_row(conjunct: BoundConjunct, context: PruningContext) -> float:
+    """Uncompressed bytes of a conjunct's columns per row, in the first row group."""
+    facts = context.facts
+    if not facts.num_row_groups or not facts.row_count(0):
+        return 0.0
+    total = 0
+    for name in conjunct.columns:
+        column = context.file_plan.columns.get(name)
+        if column is not None:
+            chunks = facts.chunks_of(0, column)
+            total += sum(chunk.metadata.total_uncompressed_size for chunk in chunks)
+    return total / facts.row_count(0)

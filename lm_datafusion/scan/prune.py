@@ -1,0 +1,270 @@
+"""The stages of pruning, in the order of their cost.
+
+In: conjuncts and the facts of a file. Out: `RowGroupAccess` of the row groups that are left.
+
+1. Row-group statistics: from the footer, for all row groups of a file at once.
+2. Bloom filters: tens of kilobytes per column and row group.
+3. Dictionaries: up to a megabyte, and DataFusion evaluates the conjunct on the values.
+4. The page index: kilobytes per column, leaves ranges of rows.
+
+Invariant: pruning fails open. An error of any stage costs one count of
+`predicate_evaluation_errors` and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lm_datafusion.formats.parquet.dictionary import load_dictionary
+from lm_datafusion.formats.parquet.statistics import (
+    BloomFilterStatistics,
+    PageStatistics,
+    RowGroupStatistics,
+)
+from lm_datafusion.plan import FilePlan, RowGroupAccess, RowGroupTask
+from lm_datafusion.predicate.tree import (
+    And,
+    Comparison,
+    InList,
+    NullSafeEqual,
+    Operator,
+    Or,
+    Predicate,
+    references,
+)
+from lm_datafusion.pruning import PruningStatistics, Verdict, judge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from lm_datafusion.formats.parquet.footer import FileFacts
+    from lm_datafusion.metrics import ScanMetrics
+    from lm_datafusion.options import ScanOptions
+    from lm_datafusion.predicate.conjunct import BoundConjunct
+    from lm_datafusion.storage import OpenFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruningContext:
+    """What the stages share."""
+
+    facts: FileFacts
+    file_plan: FilePlan
+    conjuncts: Sequence[BoundConjunct]
+    schema: pa.Schema
+    options: ScanOptions
+    metrics: ScanMetrics
+
+    def judge(self, conjunct: int, statistics: PruningStatistics) -> npt.NDArray[np.uint8]:
+        """Verdicts of one conjunct; SOME_ROWS for all if they cannot be had."""
+        try:
+            return judge(self.conjuncts[conjunct].tree, statistics)
+        except Exception:  # noqa: BLE001 pruning fails open, whatever is wrong
+            self.metrics.add(predicate_evaluation_errors=1)
+            return np.full(statistics.num_containers, Verdict.SOME_ROWS, dtype=np.uint8)
+
+
+def plan_tasks(context: PruningContext, wanted: frozenset[int] | None = None) -> list[RowGroupTask]:
+    """Prunes a file by its constants and the row groups by statistics.
+
+    Args:
+        context: The file and the conjuncts.
+        wanted: Row groups to look at; None for all.
+    """
+    facts, conjuncts = context.facts, context.conjuncts
+    context.metrics.add(files=1, bytes_total=facts.version.size_bytes)
+    accesses = [
+        RowGroupAccess.scan(index, facts.row_count(index), len(conjuncts))
+        for index in range(facts.num_row_groups)
+        if wanted is None or index in wanted
+    ]
+    context.metrics.add(
+        row_groups_total=len(accesses), rows_total=sum(access.row_count for access in accesses)
+    )
+    accesses = _prune_by_constants(accesses, context)
+    if accesses and not any(access.selection.selects_any() for access in accesses):
+        context.metrics.add(files_pruned=1)
+        return []
+    if context.options.prune_statistics:
+        accesses = _prune_by_statistics(accesses, context)
+    return [
+        RowGroupTask(file=context.file_plan, access=access)
+        for access in accesses
+        if not access.is_skipped
+    ]
+
+
+def _prune_by_constants(
+    accesses: list[RowGroupAccess], context: PruningContext
+) -> list[RowGroupAccess]:
+    """Evaluates the conjuncts that the file has one answer to."""
+    constants = context.file_plan.constants
+    for index, conjunct in enumerate(context.conjuncts):
+        names = conjunct.columns
+        is_constant = names and all(name in constants for name in names)
+        if not is_constant or conjunct.conjunct.is_volatile:
+            continue
+        arrays = [pa.array([constants[n].as_py()], context.schema.field(n).type) for n in names]
+        try:
+            holds = bool(conjunct.evaluate(pa.record_batch(arrays, names=list(names)))[0])
+        except Exception:  # noqa: BLE001 the scan will say it better
+            context.metrics.add(predicate_evaluation_errors=1)
+            continue
+        verdict = Verdict.ALL_ROWS if holds else Verdict.NO_ROWS
+        accesses = [access.with_verdict(index, verdict) for access in accesses]
+    return accesses
+
+
+def _prune_by_statistics(
+    accesses: list[RowGroupAccess], context: PruningContext
+) -> list[RowGroupAccess]:
+    row_groups = [access.row_group for access in accesses]
+    statistics = RowGroupStatistics(context.facts, row_groups, context.file_plan.constants)
+    for index in range(len(context.conjuncts)):
+        if not any(access.is_undecided(index) for access in accesses):
+            continue
+        verdicts = context.judge(index, statistics)
+        accesses = [
+            access.with_verdict(index, int(verdict)) if access.is_undecided(index) else access
+            for access, verdict in zip(accesses, verdicts, strict=True)
+        ]
+    context.metrics.add(row_groups_pruned_statistics=sum(access.is_skipped for access in accesses))
+    return accesses
+
+
+# By conjunct: which values of the chunk's dictionary pass, and last whether null does. Found by
+# dictionary pruning, used again by the filter steps of the same row group.
+DictionaryPasses = dict[int, "npt.NDArray[np.bool_]"]
+
+
+def prune_row_group(
+    access: RowGroupAccess, context: PruningContext, file: OpenFile, passes: DictionaryPasses
+) -> RowGroupAccess:
+    """The stages that read from the row group itself; fills `passes` on the way."""
+    for is_wanted, prune, counter in _STAGES:
+        if access.is_skipped or access.is_fully_matched:
+            break
+        if is_wanted(context.options):
+            access = prune(access, context, file, passes)
+            if access.is_skipped and counter:
+                context.metrics.add(**{counter: 1})
+    return access
+
+
+def _prune_by_bloom_filters(
+    access: RowGroupAccess, context: PruningContext, file: OpenFile, _passes: DictionaryPasses
+) -> RowGroupAccess:
+    constants = context.file_plan.constants
+    statistics = BloomFilterStatistics(context.facts, access.row_group, file, constants)
+    for index, conjunct in enumerate(context.conjuncts):
+        if access.is_undecided(index) and _has_equality(conjunct.tree):
+            verdict = context.judge(index, statistics)[0]
+            access = access.with_verdict(index, int(verdict))
+    return access
+
+
+def _has_equality(predicate: Predicate) -> bool:
+    match predicate:
+        case And(children) | Or(children):
+            return any(_has_equality(child) for child in children)
+        case Comparison(operator=Operator.EQ) | InList() | NullSafeEqual():
+            return True
+        case _:
+            return False
+
+
+def _prune_by_dictionaries(
+    access: RowGroupAccess, context: PruningContext, file: OpenFile, passes: DictionaryPasses
+) -> RowGroupAccess:
+    for index, conjunct in enumerate(context.conjuncts):
+        if not access.is_undecided(index) or conjunct.conjunct.is_volatile:
+            continue
+        try:
+            found = _dictionary_passes(access, conjunct, context, file)
+        except Exception:  # noqa: BLE001 a value that no row may hold can fail a cast
+            context.metrics.add(predicate_evaluation_errors=1)
+            continue
+        if found is not None:
+            passes[index] = found
+            may_hold_null = _may_hold_null(access.row_group, conjunct.columns[0], context)
+            access = access.with_verdict(index, _dictionary_verdict(found, may_hold_null))
+    return access
+
+
+def _dictionary_passes(
+    access: RowGroupAccess, conjunct: BoundConjunct, context: PruningContext, file: OpenFile
+) -> npt.NDArray[np.bool_] | None:
+    """Evaluates a conjunct of one column on the values its chunk can hold, and on null."""
+    column = context.file_plan.columns.get(conjunct.columns[0]) if conjunct.columns else None
+    if len(conjunct.columns) != 1 or column is None:
+        return None
+    values = load_dictionary(
+        context.facts,
+        access.row_group,
+        column,
+        file,
+        limit_bytes=context.options.dictionary_limit_bytes,
+    )
+    if values is None or len(values) >= access.row_count:
+        return None
+    name = conjunct.columns[0]
+    data_type = context.schema.field(name).type
+    if pa.types.is_dictionary(data_type):
+        data_type = data_type.value_type
+    every = pa.concat_arrays([values.cast(data_type), pa.nulls(1, data_type)])
+    return conjunct.evaluate(pa.record_batch([every], names=[name]))
+
+
+def _dictionary_verdict(passes: npt.NDArray[np.bool_], may_hold_null: bool) -> Verdict:  # noqa: FBT001 a fact
+    """A dictionary may hold values that no row has, so "some pass" proves nothing."""
+    null_passes = may_hold_null and bool(passes[-1])
+    if not passes[:-1].any() and not null_passes:
+        return Verdict.NO_ROWS
+    if passes[:-1].all() and (null_passes or not may_hold_null):
+        return Verdict.ALL_ROWS
+    return Verdict.SOME_ROWS
+
+
+def _may_hold_null(row_group: int, name: str, context: PruningContext) -> bool:
+    statistics = RowGroupStatistics(context.facts, [row_group], {})
+    nulls = statistics.null_counts((name,))
+    return nulls is None or bool(nulls[0] != 0)
+
+
+def _prune_by_page_index(
+    access: RowGroupAccess, context: PruningContext, file: OpenFile, _passes: DictionaryPasses
+) -> RowGroupAccess:
+    constants = context.file_plan.constants
+    for index, conjunct in enumerate(context.conjuncts):
+        if access.is_skipped or not access.is_undecided(index):
+            continue
+        columns = [reference.path for reference in references(conjunct.tree)]
+        if not columns:
+            continue
+        try:
+            statistics = PageStatistics(context.facts, access.row_group, columns, file, constants)
+        except Exception:  # noqa: BLE001 pruning fails open, whatever is wrong
+            context.metrics.add(predicate_evaluation_errors=1)
+            continue
+        if statistics.has_pages:
+            verdicts = context.judge(index, statistics)
+            access = access.with_range_verdicts(index, statistics.starts, verdicts)
+    return access
+
+
+_Stage = tuple[
+    "Callable[[ScanOptions], bool]",
+    "Callable[[RowGroupAccess, PruningContext, OpenFile, DictionaryPasses], RowGroupAccess]",
+    str,
+]
+_STAGES: tuple[_Stage, ...] = (
+    (lambda o: o.prune_bloom_filter, _prune_by_bloom_filters, "row_groups_pruned_bloom_filter"),
+    (lambda o: o.prune_dictionary, _prune_by_dictionaries, "row_groups_pruned_dictionary"),
+    (lambda o: o.prune_page_index, _prune_by_page_index, ""),
+)

@@ -1,0 +1,160 @@
+"""A SQL condition becomes conjuncts.
+
+In: the text after WHERE, and the schema it is over. Out: `Conjunct`s.
+
+1. sqlglot parses the text and splits it at AND.
+2. `now()` and its kin are replaced by the value they have now: one scan sees one time.
+3. DataFusion parses the user's text and the parts: if it does not see the same conjuncts, the
+   user's text becomes the only conjunct.
+
+Invariant: the conjunction of the parts means what the text means, to DataFusion.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, SqlglotError, TokenError
+
+from lm_datafusion.errors import ColumnNotFoundError, SqlError
+from lm_datafusion.predicate import evaluator
+from lm_datafusion.predicate.conjunct import Conjunct
+from lm_datafusion.predicate.literals import literal_sql
+from lm_datafusion.sql.dialect import DataFusion
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# DataFusion 55's functions that answer differently on every call ...
+VOLATILE_FUNCTIONS = frozenset({"random", "uuid", "uuidv4", "uuidv7", "gen_random_uuid"})
+# ... and those that have one value per query.
+STABLE_FUNCTIONS = frozenset(
+    {"now", "current_timestamp", "current_date", "current_time", "today", "localtimestamp"}
+)
+_STABLE_NODES = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime)
+
+
+def parse_condition(text: str, schema: pa.Schema) -> tuple[Conjunct, ...]:
+    """Splits a SQL condition into conjuncts.
+
+    Args:
+        text: A condition in DataFusion's spelling; unquoted names are lower-cased.
+        schema: The columns it may name.
+
+    Returns:
+        The conjuncts, in the order they were written.
+
+    Raises:
+        SqlError: Text that is no condition; the message shows the place.
+        ColumnNotFoundError: A name that is no column.
+    """
+    try:
+        tree = sqlglot.parse_one(text, into=exp.Condition, dialect=DataFusion)
+    except (ParseError, TokenError) as error:
+        return _unparsed(text, schema, error)
+    _check_is_condition(tree, text)
+    parts = [_with_stable_values(part) for part in _split(tree)]
+    conjuncts = [
+        Conjunct(
+            text=part.sql(dialect=DataFusion),
+            columns=_columns(part, schema),
+            is_volatile=_is_volatile(part),
+        )
+        for part in parts
+    ]
+    if _say_the_same(text, conjuncts, schema) or any(map(_is_stable, tree.walk())):
+        return tuple(conjuncts)
+    columns = tuple(sorted({name for conjunct in conjuncts for name in conjunct.columns}))
+    return (Conjunct(text=text, columns=columns, is_volatile=any(map(_is_volatile, parts))),)
+
+
+def _split(tree: exp.Expr) -> list[exp.Expr]:
+    tree = tree.unnest()
+    if isinstance(tree, exp.And):
+        return _split(tree.left) + _split(tree.right)
+    return [tree]
+
+
+def _say_the_same(text: str, conjuncts: list[Conjunct], schema: pa.Schema) -> bool:
+    """Whether DataFusion reads the same conjuncts from the text and from the parts."""
+    whole = evaluator.parsed_conjuncts(text, schema)
+    try:
+        parts = [
+            name for part in conjuncts for name in evaluator.parsed_conjuncts(part.text, schema)
+        ]
+    except (SqlError, ColumnNotFoundError):
+        return False
+    return whole == parts
+
+
+def _columns(part: exp.Expr, schema: pa.Schema) -> tuple[str, ...]:
+    names = []
+    for column in part.find_all(exp.Column):
+        # The leftmost name is the column; what follows are fields of a struct.
+        name = _normalized(column.parts[0])
+        if name not in schema.names:
+            raise ColumnNotFoundError(name, schema.names)
+        names.append(name)
+    return tuple(dict.fromkeys(names))
+
+
+def _normalized(identifier: exp.Expr) -> str:
+    is_quoted = bool(identifier.args.get("quoted"))
+    return identifier.name if is_quoted else identifier.name.lower()
+
+
+def _check_is_condition(tree: exp.Expr, text: str) -> None:
+    if tree.find(exp.Query, exp.Subquery, exp.Exists):
+        raise SqlError(f"a filter cannot hold a subquery: {text}", sql=text)
+    if tree.find(exp.Window):
+        raise SqlError(f"a filter cannot hold a window function: {text}", sql=text)
+
+
+def _function_name(node: exp.Expr) -> str:
+    return node.name.lower() if isinstance(node, exp.Anonymous) else ""
+
+
+def _is_volatile(part: exp.Expr) -> bool:
+    return any(_function_name(node) in VOLATILE_FUNCTIONS for node in part.walk())
+
+
+def _is_stable(node: exp.Expr) -> bool:
+    return isinstance(node, _STABLE_NODES) or _function_name(node) in STABLE_FUNCTIONS
+
+
+def _with_stable_values(part: exp.Expr) -> exp.Expr:
+    if not any(map(_is_stable, part.walk())):
+        return part
+
+    def replaced(node: exp.Expr) -> exp.Expr:
+        if not _is_stable(node):
+            return node
+        value = evaluator.constant(node.sql(dialect=DataFusion))
+        return sqlglot.parse_one(literal_sql(value), into=exp.Condition, dialect=DataFusion)
+
+    return part.transform(replaced)
+
+
+def _unparsed(text: str, schema: pa.Schema, error: SqlglotError) -> tuple[Conjunct, ...]:
+    """What sqlglot cannot read but DataFusion can stays one conjunct with every likely column."""
+    try:
+        evaluator.parsed_conjuncts(text, schema)
+    except ColumnNotFoundError:
+        raise
+    except SqlError as rejected:
+        raise SqlError(str(rejected), sql=text, position=_position(text, error)) from error
+    lowered = text.lower()
+    columns = tuple(name for name in schema.names if name.lower() in lowered)
+    return (Conjunct(text=text, columns=columns, is_volatile=True),)
+
+
+def _position(text: str, error: SqlglotError) -> int | None:
+    details = getattr(error, "errors", None)
+    if not details or details[0].get("line") is None:
+        return None
+    line, column = int(details[0]["line"]), int(details[0]["col"])
+    start = sum(len(row) for row in text.splitlines(keepends=True)[: line - 1])
+    highlighted = details[0].get("highlight") or ""
+    return max(start, min(len(text), start + column - len(highlighted)))

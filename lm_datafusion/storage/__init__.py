@@ -1,0 +1,25 @@
+"""Where bytes come from.
+
+In: paths and byte ranges. Out: bytes, and the version of the file they came from.
+
+Invariant: only `fetch_` and `load_` verbs touch storage; a file that is not the version that was
+planned for is an error, never a mixture.
+"""
+
+from __future__ import annotations
+
+from lm_datafusion.storage.local import LocalFile, LocalStorage
+from lm_datafusion.storage.metered import MeteredFile
+from lm_datafusion.storage.protocol import FileVersion, OpenFile, Storage
+from lm_datafusion.storage.ranges import ByteRange, coalesce
+
+__all__ = [
+    "ByteRange",
+    "FileVersion",
+    "LocalFile",
+    "LocalStorage",
+    "MeteredFile",
+    "OpenFile",
+    "Storage",
+    "coalesce",
+]

@@ -1,0 +1,148 @@
+"""Files of this machine, read with `pread`.
+
+In: paths and byte ranges. Out: bytes.
+
+`pread` needs no lock and no seek, releases the GIL, and, unlike a memory map, turns a file that
+is cut short under us into an error instead of a signal.
+
+Invariant: a file is opened only as the version that was asked for.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import threading
+from typing import TYPE_CHECKING, Self
+
+import pyarrow as pa
+
+from lm_datafusion.errors import FileChangedError, FileMissingError, StorageError
+from lm_datafusion.storage.protocol import FileVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from lm_datafusion.storage.ranges import ByteRange
+
+
+class LocalStorage:
+    """The file system of this machine."""
+
+    def load_version(self, path: str) -> FileVersion:
+        """The version of a file now."""
+        try:
+            return _version(path, os.stat(path))
+        except FileNotFoundError as error:
+            raise FileMissingError(f"no file at {path}") from error
+        except OSError as error:
+            raise StorageError(f"{path}: {error.strerror or error}") from error
+
+    def load_listing(self, path: str) -> list[str]:
+        """Every file below a folder, sorted; names that begin with . or _ are left out."""
+        found = []
+        for folder, names, files in os.walk(path, followlinks=True):
+            names[:] = [name for name in names if not name.startswith((".", "_"))]
+            found += [os.path.join(folder, f) for f in files if not f.startswith((".", "_"))]
+        return sorted(found)
+
+    def is_folder(self, path: str) -> bool:
+        """Whether the path leads to a folder."""
+        return os.path.isdir(path)
+
+    def expand_glob(self, pattern: str) -> list[str]:
+        """The files a pattern stands for, sorted; `**` crosses folders."""
+        return sorted(p for p in glob.glob(pattern, recursive=True) if os.path.isfile(p))
+
+    def open(self, version: FileVersion) -> LocalFile:
+        """Opens exactly this version."""
+        try:
+            handle = os.open(version.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        except FileNotFoundError as error:
+            raise FileMissingError(f"no file at {version.path}") from error
+        except OSError as error:
+            raise StorageError(f"{version.path}: {error.strerror or error}") from error
+        file = LocalFile(version, handle)
+        try:
+            file.check_unchanged()
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalStorage)
+
+    def __hash__(self) -> int:
+        return hash(LocalStorage)
+
+
+class LocalFile:
+    """An open file descriptor of a known version."""
+
+    def __init__(self, version: FileVersion, handle: int) -> None:
+        self._version = version
+        self._handle = handle
+        self._lock = threading.Lock()
+
+    @property
+    def version(self) -> FileVersion:
+        """The version that was opened."""
+        return self._version
+
+    def check_unchanged(self) -> None:
+        """Raises `FileChangedError` if the open file is not the planned version any more."""
+        now = _version(self._version.path, os.fstat(self._handle))
+        if now != self._version:
+            raise FileChangedError(f"{self._version.path} changed after it was planned for")
+
+    def fetch_ranges(self, ranges: Sequence[ByteRange]) -> list[bytes]:
+        """The bytes of each range, in order."""
+        return [self._fetch(wanted) for wanted in ranges]
+
+    def _fetch(self, wanted: ByteRange) -> bytes:
+        try:
+            data = os.pread(self._handle, wanted.length, wanted.offset)
+            while len(data) < wanted.length:
+                # pread stops at 2 GiB and at signals; nothing more means the end of the file.
+                more = os.pread(self._handle, wanted.length - len(data), wanted.offset + len(data))
+                if not more:
+                    break
+                data += more
+        except OSError as error:
+            raise StorageError(f"{self._version.path}: {error.strerror or error}") from error
+        if len(data) < wanted.length:
+            self.check_unchanged()
+            raise StorageError(
+                f"{self._version.path}: bytes {wanted.offset} to {wanted.stop} lie outside the"
+                f" file of {self._version.size_bytes} bytes"
+            )
+        return data
+
+    def arrow_file(self) -> pa.NativeFile:
+        """The file for a reader of pyarrow's own; its own handle, the caller closes it."""
+        return pa.OSFile(self._version.path, "rb")
+
+    def close(self) -> None:
+        """Closes the descriptor; safe to call twice."""
+        with self._lock:
+            if self._handle >= 0:
+                os.close(self._handle)
+                self._handle = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _version(path: str, status: os.stat_result) -> FileVersion:
+    tag = f"{status.st_mtime_ns}-{status.st_ino}"
+    return FileVersion(path=path, size_bytes=status.st_size, tag=tag)
