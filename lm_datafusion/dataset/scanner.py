@@ -213,6 +213,9 @@ def conjuncts_of(
         return ()
     if isinstance(filter, str):
         return parse_condition(filter, schema)
+    if isinstance(filter, pa.BooleanScalar):
+        # DataFusion pushes a constant as it is.
+        filter = pc.scalar(filter)  # noqa: A001
     if isinstance(filter, pc.Expression):
         return translate_expression(filter, schema, meaning)
     raise OptionError(f"a filter is a SQL string or a PyArrow expression, not {filter!r}")

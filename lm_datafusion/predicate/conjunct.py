@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from lm_datafusion.errors import ColumnNotFoundError, LateError
+from lm_datafusion.errors import ColumnNotFoundError, LateError, SqlError
 from lm_datafusion.predicate import evaluator
 from lm_datafusion.predicate.fold import Translator
 from lm_datafusion.predicate.tree import Predicate, Residual
@@ -96,6 +96,29 @@ def bind_conjuncts(conjuncts: Sequence[Conjunct], schema: pa.Schema) -> tuple[Bo
                 raise ColumnNotFoundError(name, schema.names)
     needed = {name for conjunct in conjuncts for name in conjunct.columns}
     narrow = pa.schema([schema.field(name) for name in sorted(needed)])
+    try:
+        return _bind(conjuncts, narrow)
+    except SqlError:
+        whole = _as_one(conjuncts)
+        if whole is None:
+            raise
+        # DataFusion may fold a whole condition where it cannot fold a part on its own: a literal
+        # that overflows beside a part that is false anyway.
+        return _bind([whole], narrow)
+
+
+def _as_one(conjuncts: Sequence[Conjunct]) -> Conjunct | None:
+    """All conjuncts as a single one, if DataFusion evaluates all of them."""
+    if len(conjuncts) < 2 or any(c.expression is not None for c in conjuncts):  # noqa: PLR2004 two
+        return None
+    return Conjunct(
+        text=" AND ".join(f"({conjunct.text})" for conjunct in conjuncts),
+        columns=tuple(dict.fromkeys(name for c in conjuncts for name in c.columns)),
+        is_volatile=any(conjunct.is_volatile for conjunct in conjuncts),
+    )
+
+
+def _bind(conjuncts: Sequence[Conjunct], narrow: pa.Schema) -> tuple[BoundConjunct, ...]:
     sayable = [c for c in conjuncts if c.expression is None or (c.text and c.can_prune)]
     trees = dict(zip(map(id, sayable), _fold_all(sayable, narrow), strict=True))
     return tuple(
@@ -122,9 +145,17 @@ def _fold_all(conjuncts: Sequence[Conjunct], schema: pa.Schema) -> list[tuple[Pr
 
 
 def _evaluate_expression(expression: pc.Expression, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-    table = pa.Table.from_batches([batch])
+    # PyArrow has no kernels for views.
+    arrays = [column.cast(_without_view(column.type)) for column in batch.columns]
+    table = pa.Table.from_arrays(arrays, names=batch.schema.names)
     scanner = ds.InMemoryDataset(table).scanner(columns={"p": expression}, use_threads=False)
     column = scanner.to_table().column(0)
     if pa.types.is_null(column.type):
         column = column.cast(pa.bool_())
     return evaluator.to_mask(column.combine_chunks())
+
+
+def _without_view(data_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_string_view(data_type):
+        return pa.string()
+    return pa.binary() if pa.types.is_binary_view(data_type) else data_type

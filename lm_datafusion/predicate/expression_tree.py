@@ -82,8 +82,10 @@ class ExpressionTree:
     def subexpression(self, call: Call) -> pc.Expression:
         """A call of this tree as an expression of its own."""
         metadata = pa.KeyValueMetadata(self._pairs[call.start : call.stop])
-        schema = pa.schema(list(self._batch.schema), metadata=metadata)
-        batch = pa.RecordBatch.from_arrays(self._batch.columns, schema=schema)
+        # One row is expected even where there is no literal, so there is always a column.
+        batch = self._batch.append_column("", pa.nulls(1))
+        schema = pa.schema(list(batch.schema), metadata=metadata)
+        batch = pa.RecordBatch.from_arrays(batch.columns, schema=schema)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, schema) as writer:
             writer.write_batch(batch)

@@ -226,12 +226,17 @@ _RULES: dict[str, Callable[[Translator, Expr], Predicate]] = {
 
 
 def literal_value(expression: Expr) -> pa.Scalar:
-    """The typed value of a literal; a dictionary literal becomes its value."""
+    """The typed value of a literal; dictionaries and views become what they stand for."""
     scalar = expression.python_value()
     if not isinstance(scalar, pa.Scalar):
         scalar = pa.scalar(scalar)
     if pa.types.is_dictionary(scalar.type):
         scalar = scalar.value
+    # PyArrow has no kernels for views.
+    if pa.types.is_string_view(scalar.type):
+        return pa.scalar(scalar.as_py(), pa.string())
+    if pa.types.is_binary_view(scalar.type):
+        return pa.scalar(scalar.as_py(), pa.binary())
     return scalar
 
 

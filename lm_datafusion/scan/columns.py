@@ -55,7 +55,6 @@ class ColumnCursor:
         column: Its place among the file's top-level columns; None for a constant.
         constant: Its value where the file does not store it.
         is_encoded: Whether it is read as dictionary codes.
-        as_view: Whether text is decoded into views.
     """
 
     name: str
@@ -63,7 +62,6 @@ class ColumnCursor:
     column: int | None = None
     constant: pa.Scalar | None = None
     is_encoded: bool = False
-    as_view: bool = False
     _segments: list[_Segment] = field(default_factory=list)
 
     def take_held(
@@ -156,12 +154,7 @@ def read_columns(
 
 def _request(cursor: ColumnCursor, rows: RowSelection) -> ColumnRequest:
     assert cursor.column is not None
-    return ColumnRequest(
-        column=cursor.column,
-        rows=rows,
-        is_encoded=cursor.is_encoded,
-        as_view=cursor.as_view and not cursor.is_encoded,
-    )
+    return ColumnRequest(column=cursor.column, rows=rows, is_encoded=cursor.is_encoded)
 
 
 def _assemble(

@@ -128,7 +128,6 @@ class RowGroupScan:
             field.type,
             column=column,
             is_encoded=self._can_encode(column),
-            as_view=_is_view(field.type),
         )
 
     def _can_encode(self, column: int) -> bool:
@@ -265,7 +264,3 @@ def _counted_batches(row_count: int, batch_rows: int) -> Iterator[pa.RecordBatch
     for start in range(0, row_count, batch_rows):
         rows = pa.nulls(min(batch_rows, row_count - start))
         yield pa.record_batch([rows], names=["rows"]).select([])
-
-
-def _is_view(data_type: pa.DataType) -> bool:
-    return pa.types.is_string_view(data_type) or pa.types.is_binary_view(data_type)

@@ -52,14 +52,12 @@ SPLICE_LIMIT_BYTES = 16 << 20
 class ColumnRequest:
     """Rows wanted of one top-level column of a row group.
 
-    `is_encoded` asks for dictionary codes; the chunk must be all dictionary. `as_view` asks for
-    text and bytes as views.
+    `is_encoded` asks for dictionary codes; the chunk must be all dictionary.
     """
 
     column: int
     rows: RowSelection
     is_encoded: bool = False
-    as_view: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,9 +132,8 @@ class RowGroupDecoder:
                 group = []
                 decoded.append(self._decode_whole(request))
                 continue
-            differs = group and group[0].request.as_view != request.as_view
-            full = sum(p.length_bytes for p in group) + piece.length_bytes > SPLICE_LIMIT_BYTES
-            if group and (differs or full):
+            length = sum(p.length_bytes for p in group) + piece.length_bytes
+            if group and length > SPLICE_LIMIT_BYTES:
                 decoded += self._decode_spliced(group)
                 group = []
             group.append(piece)
@@ -232,17 +229,12 @@ class RowGroupDecoder:
         ]
 
     def _read(self, pieces: list[_Piece], columns: list[SplicedColumn]) -> list[pa.ChunkedArray]:
-        as_view = pieces[0].request.as_view
         encoded, leaf = [], 0
         for piece in pieces:
             if piece.request.is_encoded:
                 encoded.append(leaf)
             leaf += len(piece.chunks)
-        reader = open_reader(
-            build_splice(self._facts, columns, hide_text_types=as_view),
-            dictionary_columns=encoded or None,
-            binary_type=pa.binary_view() if as_view else None,
-        )
+        reader = open_reader(build_splice(self._facts, columns), dictionary_columns=encoded or None)
         return [reader.read_column(index) for index in range(len(pieces))]
 
     def _checked(self, piece: _Piece, values: pa.ChunkedArray) -> DecodedColumn:

@@ -172,7 +172,6 @@ def open_reader(
     source: bytes | pa.NativeFile,
     *,
     dictionary_columns: list[int] | None = None,
-    binary_type: pa.DataType | None = None,
 ) -> ParquetReader:
     """Pyarrow's reader over bytes or a file, as `pyarrow.parquet.ParquetFile` sets it up.
 
@@ -182,7 +181,6 @@ def open_reader(
     reader.open(
         pa.BufferReader(source) if isinstance(source, bytes) else source,
         read_dictionary=dictionary_columns,
-        binary_type=binary_type,
         pre_buffer=False,
         arrow_extensions_enabled=True,
     )

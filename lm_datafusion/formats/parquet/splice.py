@@ -69,16 +69,12 @@ def can_splice(chunk: ChunkFacts) -> bool:
     return chunk.codec in _CODECS and not chunk.metadata.file_path and is_plain
 
 
-def build_splice(
-    facts: FileFacts, columns: Sequence[SplicedColumn], *, hide_text_types: bool = False
-) -> bytes:
+def build_splice(facts: FileFacts, columns: Sequence[SplicedColumn]) -> bytes:
     """Lays out pages as a Parquet file.
 
     Args:
         facts: The file the pages come from.
         columns: What to lay out, in the order the columns will be read.
-        hide_text_types: Leave the writer's Arrow types of text and bytes out, so that the
-            reader's `binary_type` decides.
 
     Returns:
         The file.
@@ -92,7 +88,7 @@ def build_splice(
             chunks.append(_column_chunk(leaf, position, length))
             parts += leaf.pages
             position += length
-    footer = _footer(facts, columns, chunks, position, hide_text_types=hide_text_types)
+    footer = _footer(facts, columns, chunks, position)
     parts += [footer, struct.pack("<I", len(footer)), MAGIC]
     return b"".join(parts)
 
@@ -126,8 +122,6 @@ def _footer(
     columns: Sequence[SplicedColumn],
     chunks: list[bytes],
     data_bytes: int,
-    *,
-    hide_text_types: bool,
 ) -> bytes:
     elements = facts.elements
     schema = [with_children(elements.root, len(columns))]
@@ -149,7 +143,7 @@ def _footer(
         (4, Kind.LIST, (Kind.STRUCT, [row_group])),
     ]
     indices = tuple(column.column for column in columns)
-    arrow_schema = _arrow_schema(facts, indices, hide_text_types=hide_text_types)
+    arrow_schema = _arrow_schema(facts, indices)
     if arrow_schema is not None:
         pair = write_struct([(1, Kind.BINARY, ARROW_SCHEMA_KEY), (2, Kind.BINARY, arrow_schema)])
         fields.append((5, Kind.LIST, (Kind.STRUCT, [pair])))
@@ -158,24 +152,10 @@ def _footer(
     return write_struct(fields)
 
 
-def _arrow_schema(
-    facts: FileFacts, columns: tuple[int, ...], *, hide_text_types: bool
-) -> bytes | None:
+def _arrow_schema(facts: FileFacts, columns: tuple[int, ...]) -> bytes | None:
     """The writer's Arrow schema, cut down to some columns; None if it left none."""
     original = facts.writer_schema
     if original is None:
         return None
     chosen = [original.field(column) for column in columns]
-    if hide_text_types:
-        chosen = [_without_text(field) for field in chosen]
     return base64.b64encode(pa.schema(chosen).serialize().to_pybytes())
-
-
-def _without_text(field: pa.Field) -> pa.Field:
-    """Text and bytes as `binary_view`, which leaves the choice to the reader."""
-    types = pa.types
-    if types.is_string(field.type) or types.is_large_string(field.type):
-        return field.with_type(pa.string_view())
-    if types.is_binary(field.type) or types.is_large_binary(field.type):
-        return field.with_type(pa.binary_view())
-    return field

@@ -1,0 +1,80 @@
+"""The long-running mode of the differential test.
+
+    python -m tests.property.fuzz --cases 20000
+    python -m tests.property.fuzz --seed 123456 --cases 1     # replays one case
+
+Case i of a run has the seed `--seed` + i; a failure prints the seed that replays it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import concurrent.futures
+import multiprocessing
+import os
+import random
+import sys
+import time
+import traceback
+
+from tests.property.cases import run_case
+
+# What a run must have met to mean something; summed up and printed at the end.
+SEEN = (
+    "row_groups_pruned_statistics",
+    "row_groups_pruned_bloom_filter",
+    "row_groups_pruned_dictionary",
+    "row_groups_fully_matched",
+    "pages_pruned",
+    "dictionary_evaluations",
+    "chunks_fallback",
+    "predicate_evaluation_errors",
+    "rows_selected",
+)
+
+
+def run_seed(seed: int) -> tuple[str | None, dict[str, int]]:
+    """The failure of one case, or None; and what its scan met."""
+    try:
+        report = run_case(random.Random(seed))
+    except BaseException:  # noqa: BLE001 reported with its seed
+        return traceback.format_exc(), {}
+    return None, {} if report is None else {name: getattr(report, name) for name in SEEN}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Random scans against DataFusion in memory.")
+    parser.add_argument("--cases", type=int, default=20_000, help="how many cases to run")
+    parser.add_argument("--seed", type=int, help="seed of the first case (default: random)")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes")
+    parser.add_argument("--stop-after", type=int, default=5, help="failures to show, then stop")
+    arguments = parser.parse_args()
+    seed = random.SystemRandom().randrange(1 << 31) if arguments.seed is None else arguments.seed
+    print(f"seed {seed}, {arguments.cases} cases", flush=True)  # noqa: T201
+    failures, started = 0, time.monotonic()
+    seen: collections.Counter[str] = collections.Counter()
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(arguments.workers, mp_context=context) as pool:
+        seeds = range(seed, seed + arguments.cases)
+        for done, (case, (failure, counts)) in enumerate(
+            zip(seeds, pool.map(run_seed, seeds, chunksize=20), strict=True), start=1
+        ):
+            seen.update(counts)
+            if failure is not None:
+                failures += 1
+                print(f"--- seed {case} failed\n{failure}", flush=True)  # noqa: T201
+                if failures >= arguments.stop_after:
+                    pool.shutdown(cancel_futures=True)
+                    break
+            if done % 1000 == 0:
+                rate = done / (time.monotonic() - started)
+                print(f"{done} cases, {failures} failures, {rate:.0f}/s", flush=True)  # noqa: T201
+    for name in SEEN:
+        print(f"{seen[name]:>10,} {name}")  # noqa: T201
+    print(f"{failures} failures in {done} cases from seed {seed}")  # noqa: T201
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
