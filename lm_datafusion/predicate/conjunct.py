@@ -26,8 +26,6 @@ from lm_datafusion.predicate.tree import Predicate, Residual
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    import numpy.typing as npt
     import pyarrow.compute as pc
 
 
@@ -75,8 +73,8 @@ class BoundConjunct:
     def __str__(self) -> str:
         return str(self.conjunct)
 
-    def evaluate(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-        """Which rows of a batch pass; the batch holds at least the conjunct's columns."""
+    def evaluate(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """One boolean per row of a batch that holds the conjunct's columns; null is no pass."""
         expression = self.conjunct.expression
         if expression is None:
             return evaluator.evaluate(self.conjunct.text, batch)
@@ -144,15 +142,12 @@ def _fold_all(conjuncts: Sequence[Conjunct], schema: pa.Schema) -> list[tuple[Pr
     return trees
 
 
-def _evaluate_expression(expression: pc.Expression, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+def _evaluate_expression(expression: pc.Expression, batch: pa.RecordBatch) -> pa.BooleanArray:
     # PyArrow has no kernels for views.
     arrays = [column.cast(_without_view(column.type)) for column in batch.columns]
     table = pa.Table.from_arrays(arrays, names=batch.schema.names)
     scanner = ds.InMemoryDataset(table).scanner(columns={"p": expression}, use_threads=False)
-    column = scanner.to_table().column(0)
-    if pa.types.is_null(column.type):
-        column = column.cast(pa.bool_())
-    return evaluator.to_mask(column.combine_chunks())
+    return evaluator.as_boolean(scanner.to_table().column(0).combine_chunks())
 
 
 def _without_view(data_type: pa.DataType) -> pa.DataType:

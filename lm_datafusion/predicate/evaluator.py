@@ -1,13 +1,13 @@
 """DataFusion as the evaluator of every predicate: the door to datafusion below the engine.
 
-In: SQL text over named columns, and record batches of those columns. Out: boolean masks, folded
+In: SQL text over named columns, and record batches of those columns. Out: boolean arrays, folded
 expressions, constants.
 
 Why DataFusion: a predicate then means exactly what it means in the query (NaN, NULL, casts,
 collation), runs at native speed and releases the GIL. `read_batch` is used because, unlike
 `from_arrow`, it leaves nothing registered in the context.
 
-Invariant: a null result is a row that does not pass. Nothing here may be called from a thread
+Invariant: a null answer is a row that does not pass. Nothing here may be called from a thread
 that DataFusion itself runs (a dataset fragment's `to_batches`): it would start a runtime inside
 a runtime.
 """
@@ -18,16 +18,13 @@ import functools
 import re
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lm_datafusion.errors import ColumnNotFoundError, LateError, SqlError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy.typing as npt
     from datafusion import DataFrame, Expr, SessionContext
 
 _NO_FIELD = re.compile(r"No field named (?:\?table\?\.)?\"?(?P<name>[^\s\"]+)\"?\.")
@@ -94,8 +91,8 @@ def parsed_conjuncts(text: str, schema: pa.Schema) -> list[str]:
     return [part.canonical_name() for part in _split_conjunction(expression)]
 
 
-def evaluate(text: str, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-    """Evaluates a condition on a batch; null counts as false.
+def evaluate(text: str, batch: pa.RecordBatch) -> pa.BooleanArray:
+    """Evaluates a condition on a batch: one boolean per row, null where SQL says null.
 
     Raises:
         EvaluationError: The condition fails on a value of the batch.
@@ -105,11 +102,11 @@ def evaluate(text: str, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         results = frame.select(frame.parse_sql_expr(text).alias("p")).collect()
     except Exception as error:
         raise EvaluationError(f"{text}: {_message(error)}") from error
-    masks = [to_mask(result.column(0)) for result in results]
-    mask = masks[0] if len(masks) == 1 else np.concatenate([np.zeros(0, dtype=np.bool_), *masks])
-    if len(mask) != batch.num_rows:
-        raise EvaluationError(f"{text}: {len(mask)} results for {batch.num_rows} rows")
-    return mask
+    arrays = [as_boolean(result.column(0)) for result in results]
+    answer = arrays[0] if len(arrays) == 1 else pa.concat_arrays([pa.nulls(0, pa.bool_()), *arrays])
+    if len(answer) != batch.num_rows:
+        raise EvaluationError(f"{text}: {len(answer)} results for {batch.num_rows} rows")
+    return answer
 
 
 def constant(text: str) -> pa.Scalar:
@@ -121,14 +118,9 @@ def constant(text: str) -> pa.Scalar:
     return rows[0].column(0)[0]
 
 
-def to_mask(array: pa.Array) -> npt.NDArray[np.bool_]:
-    """A boolean (or all-null) Arrow array as a numpy mask, null as false."""
-    if pa.types.is_null(array.type):
-        return np.zeros(len(array), dtype=np.bool_)
-    if array.null_count:
-        array = pc.fill_null(array, False)
-    mask: npt.NDArray[np.bool_] = array.to_numpy(zero_copy_only=False)
-    return mask
+def as_boolean(array: pa.Array) -> pa.BooleanArray:
+    """A condition that is NULL for every row has no boolean type of its own."""
+    return array.cast(pa.bool_()) if pa.types.is_null(array.type) else array
 
 
 def _empty_batch(schema: pa.Schema) -> pa.RecordBatch:

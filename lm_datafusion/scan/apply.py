@@ -11,7 +11,7 @@ not keep the memory of a large array alive.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,10 @@ import pyarrow as pa
 from lm_datafusion.selection import RowSelection, RowSelectionStrategy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
     Values: TypeAlias = pa.Array | pa.ChunkedArray
 
 SPARSE_FRACTION = 0.02
@@ -26,25 +30,44 @@ SPARSE_FRACTION = 0.02
 OWN_MEMORY_FRACTION = 0.25
 
 
-def apply_selection(values: Values, selection: RowSelection) -> Values:
-    """The selected values, in order."""
-    if selection.selects_all():
-        return values
-    if not selection.selects_any():
-        return values.slice(0, 0)
-    share = selection.row_count / selection.total_rows
-    if share < SPARSE_FRACTION:
-        return values.take(pa.array(selection.to_indices()))
-    starts, stops = selection.to_ranges()
-    if len(starts) == 1 and share >= OWN_MEMORY_FRACTION:
-        return values.slice(int(starts[0]), int(stops[0] - starts[0]))
-    if selection.strategy() is RowSelectionStrategy.MASK or isinstance(values, pa.ChunkedArray):
-        return values.filter(pa.array(selection.to_mask()))
-    parts = [
-        values.slice(start, stop - start)
-        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
-    ]
-    return pa.concat_arrays(parts)
+class Applier:
+    """Applies selections to arrays; what a selection comes to in Arrow is made once.
+
+    One applier serves the columns of one read, which mostly share a selection.
+    """
+
+    def __init__(self) -> None:
+        self._selection: RowSelection | None = None
+        self._arrow: pa.Array | None = None
+
+    def apply(self, values: Values, selection: RowSelection) -> Values:
+        """The selected values, in order."""
+        if selection.selects_all():
+            return values
+        if not selection.selects_any():
+            return values.slice(0, 0)
+        share = selection.row_count / selection.total_rows
+        if share < SPARSE_FRACTION:
+            return values.take(self._in_arrow(selection, RowSelection.to_indices))
+        is_mask = selection.strategy() is RowSelectionStrategy.MASK
+        if is_mask or isinstance(values, pa.ChunkedArray):
+            return values.filter(self._in_arrow(selection, RowSelection.to_mask))
+        starts, stops = selection.to_ranges()
+        parts = [
+            values.slice(start, stop - start)
+            for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
+        ]
+        if len(parts) == 1 and share >= OWN_MEMORY_FRACTION:
+            return parts[0]
+        return pa.concat_arrays([*parts, values.slice(0, 0)])
+
+    def _in_arrow(
+        self, selection: RowSelection, form: Callable[[RowSelection], npt.NDArray[Any]]
+    ) -> pa.Array:
+        """Indices or a mask; which of them, the selection alone decides."""
+        if selection is not self._selection:
+            self._selection, self._arrow = selection, pa.array(form(selection))
+        return self._arrow
 
 
 def relative_selection(wanted: RowSelection, outer: RowSelection) -> RowSelection:

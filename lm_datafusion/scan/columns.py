@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from lm_datafusion.errors import UnsupportedFeatureError
 from lm_datafusion.formats.parquet.decode import ColumnRequest
-from lm_datafusion.scan.apply import apply_selection, merge_in_order, relative_selection
+from lm_datafusion.scan.apply import Applier, merge_in_order, relative_selection
 from lm_datafusion.selection import RowSelection
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ class _Segment:
             return None
         if kept == self.rows:
             return self
-        return _Segment(kept, apply_selection(self.values, relative_selection(kept, self.rows)))
+        relative = relative_selection(kept, self.rows)
+        return _Segment(kept, Applier().apply(self.values, relative))
 
 
 @dataclass(slots=True)
@@ -142,14 +143,17 @@ def read_columns(
         if rows.selects_any()
     ]
     requests = [_request(cursor, rows) for cursor, rows in missing]
-    decoded = {
-        id(cursor): column
-        for (cursor, _), column in zip(missing, decoder.decode(requests), strict=True)
-    }
-    return [
-        _assemble(cursor, parts, rows, decoded.get(id(cursor)), selection, window_stop)
-        for cursor, (parts, rows) in zip(cursors, held, strict=True)
-    ]
+    decoded = decoder.decode(requests)
+    applier = Applier()
+    values = []
+    for cursor, (parts, rows) in zip(cursors, held, strict=True):
+        column = next(decoded) if rows.selects_any() else None
+        if column is not None:
+            cursor.hold(column, window_stop)
+            relative = relative_selection(rows, column.rows)
+            parts.append((rows, applier.apply(column.values, relative)))
+        values.append(_assembled(cursor, parts, selection.row_count))
+    return values
 
 
 def _request(cursor: ColumnCursor, rows: RowSelection) -> ColumnRequest:
@@ -157,23 +161,12 @@ def _request(cursor: ColumnCursor, rows: RowSelection) -> ColumnRequest:
     return ColumnRequest(column=cursor.column, rows=rows, is_encoded=cursor.is_encoded)
 
 
-def _assemble(
-    cursor: ColumnCursor,
-    parts: list[tuple[RowSelection, Values]],
-    missing: RowSelection,
-    decoded: DecodedColumn | None,
-    selection: RowSelection,
-    window_stop: int,
+def _assembled(
+    cursor: ColumnCursor, parts: list[tuple[RowSelection, Values]], row_count: int
 ) -> Values:
     if cursor.column is None:
-        return cursor.constant_values(selection.row_count)
-    if decoded is not None:
-        cursor.hold(decoded, window_stop)
-        chosen = apply_selection(decoded.values, relative_selection(missing, decoded.rows))
-        parts = [*parts, (missing, chosen)]
-    if not parts:
-        return pa.array([], cursor.data_type)
-    return merge_in_order(parts)
+        return cursor.constant_values(row_count)
+    return merge_in_order(parts) if parts else pa.array([], cursor.data_type)
 
 
 def _rows_from(start: int, total_rows: int) -> RowSelection:

@@ -37,6 +37,7 @@ from lm_datafusion.predicate.tree import (
     references,
 )
 from lm_datafusion.pruning import PruningStatistics, Verdict, judge
+from lm_datafusion.selection.filters import filter_to_mask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -112,7 +113,8 @@ def _prune_by_constants(
             continue
         arrays = [pa.array([constants[n].as_py()], context.schema.field(n).type) for n in names]
         try:
-            holds = bool(conjunct.evaluate(pa.record_batch(arrays, names=list(names)))[0])
+            answer = conjunct.evaluate(pa.record_batch(arrays, names=list(names)))
+            holds = answer[0].as_py() is True
         except Exception:  # noqa: BLE001 the scan will say it better
             context.metrics.add(predicate_evaluation_errors=1)
             continue
@@ -218,7 +220,7 @@ def _dictionary_passes(
     if pa.types.is_dictionary(data_type):
         data_type = data_type.value_type
     every = pa.concat_arrays([values.cast(data_type), pa.nulls(1, data_type)])
-    return conjunct.evaluate(pa.record_batch([every], names=[name]))
+    return filter_to_mask(conjunct.evaluate(pa.record_batch([every], names=[name])))
 
 
 def _dictionary_verdict(passes: npt.NDArray[np.bool_], may_hold_null: bool) -> Verdict:  # noqa: FBT001 a fact

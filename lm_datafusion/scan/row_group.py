@@ -32,6 +32,7 @@ from lm_datafusion.scan.columns import ColumnCursor, read_columns
 from lm_datafusion.scan.prune import DictionaryPasses, PruningContext, prune_row_group
 from lm_datafusion.scan.windows import plan_windows
 from lm_datafusion.selection import RowSelection
+from lm_datafusion.selection.filters import filter_to_mask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from lm_datafusion.storage import OpenFile
 
     Values: TypeAlias = pa.Array | pa.ChunkedArray
+    Filter: TypeAlias = pa.BooleanArray | npt.NDArray[np.bool_]
 
 
 class RowGroupScan:
@@ -176,8 +178,8 @@ class RowGroupScan:
         started = time.perf_counter()
         cursors = [self._cursors[name] for name in step.conjunct.columns]
         values = read_columns(cursors, wanted, self._decoder, stop)
-        mask = self._evaluate(step, cursors, values, wanted.row_count)
-        passed = wanted.and_then(RowSelection.from_mask(mask))
+        answers = self._evaluate(step, cursors, values, wanted.row_count)
+        passed = wanted.and_then(RowSelection.from_filters(answers))
         for cursor, array in zip(cursors, values, strict=True):
             is_needed = cursor.name in later or cursor.name in self._plan.schema.names
             if is_needed and cursor.column is not None:
@@ -195,7 +197,7 @@ class RowGroupScan:
         cursors: Sequence[ColumnCursor],
         values: Sequence[Values],
         row_count: int,
-    ) -> npt.NDArray[np.bool_]:
+    ) -> list[Filter]:
         if (
             len(cursors) == 1
             and cursors[0].is_encoded
@@ -203,9 +205,11 @@ class RowGroupScan:
         ):
             mask = self._evaluate_encoded(step, cursors[0], values[0])
             if mask is not None:
-                return mask
+                return [mask]
         arrays = [c.to_table_type(v) for c, v in zip(cursors, values, strict=True)]
-        return evaluate_arrays(step, arrays, row_count)
+        # Nullability is part of what DataFusion folds by.
+        fields = [self._plan.filter_schema.field(cursor.name) for cursor in cursors]
+        return evaluate_arrays(step, arrays, fields, row_count)
 
     def _evaluate_encoded(
         self, step: FilterStep, cursor: ColumnCursor, values: pa.DictionaryArray
@@ -218,10 +222,12 @@ class RowGroupScan:
                 return None
             every = pa.concat_arrays([dictionary, pa.nulls(1, dictionary.type)])
             try:
-                passes = evaluate_arrays(step, [cursor.to_table_type(every)], len(every))
+                field = pa.field(cursor.name, cursor.data_type)
+                answers = evaluate_arrays(step, [cursor.to_table_type(every)], [field], len(every))
             except EvaluationError:
                 # Perhaps on a value that no row left holds.
                 return None
+            passes = np.concatenate([filter_to_mask(answer) for answer in answers])
             self._passes[step.index] = passes
         if len(passes) != len(dictionary) + 1:
             return None
@@ -246,17 +252,15 @@ class RowGroupScan:
 
 
 def evaluate_arrays(
-    step: FilterStep, arrays: Sequence[Values], row_count: int
-) -> npt.NDArray[np.bool_]:
-    """Evaluates a step on arrays of its columns."""
-    names = list(step.conjunct.columns)
-    if not names:
+    step: FilterStep, arrays: Sequence[Values], fields: Sequence[pa.Field], row_count: int
+) -> list[Filter]:
+    """Evaluates a step on arrays of its columns; answers for one stretch of rows after another."""
+    if not fields:
         # A conjunct without columns: rows are all that counts.
         rows = pa.nulls(row_count)
-        return step.conjunct.evaluate(pa.record_batch([rows], names=[""]))
-    table = pa.Table.from_arrays(list(arrays), names=names)
-    masks = [step.conjunct.evaluate(batch) for batch in table.to_batches()]
-    return masks[0] if len(masks) == 1 else np.concatenate([np.zeros(0, np.bool_), *masks])
+        return [step.conjunct.evaluate(pa.record_batch([rows], names=[""]))]
+    table = pa.Table.from_arrays(list(arrays), schema=pa.schema(fields))
+    return [step.conjunct.evaluate(batch) for batch in table.to_batches()]
 
 
 def _counted_batches(row_count: int, batch_rows: int) -> Iterator[pa.RecordBatch]:

@@ -32,6 +32,11 @@ class MeteredFile:
         self._count(sum(map(len, buffers)))
         return buffers
 
+    def fetch_into(self, ranges: Sequence[ByteRange], target: memoryview) -> None:
+        """The bytes of each range in place, counted."""
+        self._file.fetch_into(ranges, target)
+        self._count(len(target))
+
     def check_unchanged(self) -> None:
         """Passed on."""
         self._file.check_unchanged()

@@ -40,6 +40,10 @@ class OpenFile(Protocol):
         """The bytes of each range, in order; a short read is an error."""
         ...
 
+    def fetch_into(self, ranges: Sequence[ByteRange], target: memoryview) -> None:
+        """Fetches ranges into memory, one behind the other; they fill `target` exactly."""
+        ...
+
     def check_unchanged(self) -> None:
         """Raises `FileChangedError` if the file is not the version that was opened any more."""
         ...

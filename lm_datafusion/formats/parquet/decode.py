@@ -24,18 +24,21 @@ import pyarrow as pa
 from lm_datafusion.errors import CorruptFileError, LateError, UnsupportedFeatureError
 from lm_datafusion.formats.parquet.footer import open_reader
 from lm_datafusion.formats.parquet.page_header import parse_page_header
+from lm_datafusion.formats.parquet.spec import MAGIC
 from lm_datafusion.formats.parquet.splice import (
     SplicedColumn,
     SplicedLeaf,
-    build_splice,
     can_splice,
+    splice_footer,
 )
 from lm_datafusion.formats.parquet.thrift import ThriftError
 from lm_datafusion.selection import RowSelection
 from lm_datafusion.storage import ByteRange, coalesce
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from pyarrow._parquet import ParquetReader
 
     from lm_datafusion.formats.parquet.chunk import ChunkFacts
     from lm_datafusion.formats.parquet.footer import FileFacts
@@ -43,9 +46,14 @@ if TYPE_CHECKING:
     from lm_datafusion.selection import PageLocations
     from lm_datafusion.storage import OpenFile
 
+# What pyarrow and our own parsers raise for pages that are not as they should be.
+_NOT_SPLICED = (pa.ArrowException, OSError, ThriftError, ValueError, NotImplementedError)
+
 # Compressed bytes that go into one splice: enough to share its fixed cost among many columns,
 # few enough that fetched pages do not pile up before they are decoded.
 SPLICE_LIMIT_BYTES = 16 << 20
+# Room kept behind the pages for the footer: about 100 bytes a column.
+_FOOTER_SPACE_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,27 +125,27 @@ class RowGroupDecoder:
         pruned = max(0, total - self._pages_fetched)
         self._metrics.add(pages_total=total, pages_pruned=pruned, pages_fetched=self._pages_fetched)
 
-    def decode(self, requests: Sequence[ColumnRequest]) -> list[DecodedColumn]:
-        """Decodes the pages that the requests touch.
+    def decode(self, requests: Sequence[ColumnRequest]) -> Iterator[DecodedColumn]:
+        """Decodes the pages that the requests touch, one column after the other.
+
+        A column is decoded when it is asked for, so that the caller can let go of one before
+        the next: memory holds one whole column of a window, not all of them.
 
         Raises:
             CorruptFileError: Pages that even pyarrow's own reader cannot decode.
         """
-        pieces = [self._plan(request) for request in requests]
-        decoded: list[DecodedColumn] = []
         group: list[_Piece] = []
-        for request, piece in zip(requests, pieces, strict=True):
+        for request in requests:
+            piece = self._plan(request)
+            length = sum(p.length_bytes for p in group) + (piece.length_bytes if piece else 0)
+            if piece is None or length > SPLICE_LIMIT_BYTES:
+                yield from self._decode_spliced(group)
+                group = []
             if piece is None:
-                decoded += self._decode_spliced(group)
-                group = []
-                decoded.append(self._decode_whole(request))
-                continue
-            length = sum(p.length_bytes for p in group) + piece.length_bytes
-            if group and length > SPLICE_LIMIT_BYTES:
-                decoded += self._decode_spliced(group)
-                group = []
-            group.append(piece)
-        return decoded + self._decode_spliced(group)
+                yield self._decode_whole(request)
+            else:
+                group.append(piece)
+        yield from self._decode_spliced(group)
 
     def coverage(self, column: int, rows: RowSelection) -> RowSelection:
         """The rows of the pages that `rows` touch; all rows where pages are not known."""
@@ -186,61 +194,69 @@ class RowGroupDecoder:
             page_count=sum(int(mask.sum()) for mask in masks),
         )
 
-    def _decode_spliced(self, pieces: list[_Piece]) -> list[DecodedColumn]:
+    def _decode_spliced(self, pieces: list[_Piece]) -> Iterator[DecodedColumn]:
         if not pieces:
-            return []
+            return
         try:
-            columns = self._fetch(pieces)
-            return [
-                self._checked(piece, values)
-                for piece, values in zip(pieces, self._read(pieces, columns), strict=True)
-            ]
-        except (pa.ArrowException, OSError, ThriftError, ValueError) as error:
+            reader = self._open(pieces)
+        except _NOT_SPLICED as error:
             if isinstance(error, LateError):
                 raise
-            return [self._decode_whole(piece.request) for piece in pieces]
+            reader = None
+        for index, piece in enumerate(pieces):
+            decoded = None if reader is None else self._try_read(reader, index, piece)
+            yield self._decode_whole(piece.request) if decoded is None else decoded
 
-    def _fetch(self, pieces: list[_Piece]) -> list[SplicedColumn]:
-        """Fetches the pages of all pieces, neighbouring ranges together."""
-        wanted = [r for piece in pieces for leaf in piece.ranges for r in leaf]
-        merged = coalesce(wanted)
-        buffers = dict(zip(merged, self._file.fetch_ranges(merged), strict=True))
-        starts = [r.offset for r in merged]
-        self._metrics.add(bytes_scanned=sum(r.length for r in merged))
-        self._pages_fetched += sum(piece.page_count for piece in pieces)
-
-        def cut(part: ByteRange) -> bytes:
-            whole = merged[int(np.searchsorted(starts, part.offset, side="right")) - 1]
-            if whole == part:
-                return buffers[whole]
-            first = part.offset - whole.offset
-            return buffers[whole][first : first + part.length]
-
-        return [
-            SplicedColumn(
-                column=piece.request.column,
-                leaves=tuple(
-                    _spliced_leaf(chunk, [cut(r) for r in ranges], piece)
-                    for chunk, ranges in zip(piece.chunks, piece.ranges, strict=True)
-                ),
-                row_count=piece.covered.row_count,
-            )
-            for piece in pieces
-        ]
-
-    def _read(self, pieces: list[_Piece], columns: list[SplicedColumn]) -> list[pa.ChunkedArray]:
+    def _open(self, pieces: list[_Piece]) -> ParquetReader:
         encoded, leaf = [], 0
         for piece in pieces:
             if piece.request.is_encoded:
                 encoded.append(leaf)
             leaf += len(piece.chunks)
-        reader = open_reader(build_splice(self._facts, columns), dictionary_columns=encoded or None)
-        return [reader.read_column(index) for index in range(len(pieces))]
+        return open_reader(self._fetch(pieces), dictionary_columns=encoded or None)
 
-    def _checked(self, piece: _Piece, values: pa.ChunkedArray) -> DecodedColumn:
+    def _try_read(self, reader: ParquetReader, index: int, piece: _Piece) -> DecodedColumn | None:
+        """A spliced column, or None if it does not decode to the rows it should."""
+        try:
+            values = reader.read_column(index)
+        except _NOT_SPLICED:
+            return None
         if len(values) != piece.covered.row_count:
-            raise ValueError(f"{len(values)} rows decoded instead of {piece.covered.row_count}")
+            return None
         return DecodedColumn(rows=piece.covered, values=_single(values))
+
+    def _fetch(self, pieces: list[_Piece]) -> pa.Buffer:
+        """Fetches the pages of all pieces straight to their places in a spliced file."""
+        wanted = [r for piece in pieces for leaf in piece.ranges for r in leaf]
+        length = sum(r.length for r in wanted)
+        self._metrics.add(bytes_scanned=length)
+        self._pages_fetched += sum(piece.page_count for piece in pieces)
+        space = np.empty(len(MAGIC) + length + _FOOTER_SPACE_BYTES, dtype=np.uint8)
+        view = space.data
+        view[: len(MAGIC)] = MAGIC
+        position = len(MAGIC)
+        self._file.fetch_into(wanted, view[position : position + length])
+        columns = []
+        for piece in pieces:
+            leaves = []
+            for chunk, ranges in zip(piece.chunks, piece.ranges, strict=True):
+                leaf_length = sum(r.length for r in ranges)
+                pages = view[position : position + leaf_length]
+                leaves.append(_spliced_leaf(chunk, pages, position, piece))
+                position += leaf_length
+            columns.append(
+                SplicedColumn(
+                    column=piece.request.column,
+                    leaves=tuple(leaves),
+                    row_count=piece.covered.row_count,
+                )
+            )
+        footer = splice_footer(self._facts, columns)
+        stop = position + len(footer)
+        if stop > len(space):
+            return pa.py_buffer(bytes(view[:position]) + footer)
+        view[position:stop] = footer
+        return pa.py_buffer(view[:stop])
 
     def _decode_whole(self, request: ColumnRequest) -> DecodedColumn:
         """The fallback: pyarrow reads the whole column chunk from the file."""
@@ -302,18 +318,18 @@ def _page_ranges(
     return (dictionary, *ranges) if dictionary.length else tuple(ranges)
 
 
-def _spliced_leaf(chunk: ChunkFacts, buffers: list[bytes], piece: _Piece) -> SplicedLeaf:
+def _spliced_leaf(chunk: ChunkFacts, pages: memoryview, offset: int, piece: _Piece) -> SplicedLeaf:
     """Pages in file order; a dictionary page is simply the first of them."""
     if piece.covered.selects_all():
         num_values = chunk.metadata.num_values
     elif chunk.is_flat:
         num_values = piece.covered.row_count
     else:
-        num_values = sum(map(_count_values, buffers))
-    return SplicedLeaf(chunk=chunk, pages=buffers, num_values=num_values)
+        num_values = _count_values(pages)
+    return SplicedLeaf(chunk=chunk, offset=offset, length=len(pages), num_values=num_values)
 
 
-def _count_values(buffer: bytes) -> int:
+def _count_values(buffer: memoryview) -> int:
     """Values of all data pages in a buffer; dictionary entries do not count."""
     total, position = 0, 0
     while position < len(buffer):

@@ -18,12 +18,12 @@ import pyarrow as pa
 from lm_datafusion.errors import StorageError
 from lm_datafusion.formats.parquet.footer import open_reader
 from lm_datafusion.formats.parquet.page_header import parse_page_header
-from lm_datafusion.formats.parquet.spec import Encoding, PageType
+from lm_datafusion.formats.parquet.spec import MAGIC, Encoding, PageType
 from lm_datafusion.formats.parquet.splice import (
     SplicedColumn,
     SplicedLeaf,
-    build_splice,
     can_splice,
+    splice_footer,
 )
 from lm_datafusion.formats.parquet.thrift import Kind, ThriftError, write_struct
 
@@ -58,9 +58,10 @@ def load_dictionary(
         if page is None or len(page) > limit_bytes:
             return None
         data_page, count = as_data_page(page, chunk.leaf.max_definition_level)
-        leaf = SplicedLeaf(chunk=chunk, pages=[data_page], num_values=count)
+        leaf = SplicedLeaf(chunk=chunk, offset=len(MAGIC), length=len(data_page), num_values=count)
         spliced = SplicedColumn(column=column, leaves=(leaf,), row_count=count)
-        values = open_reader(build_splice(facts, [spliced])).read_column(0).combine_chunks()
+        file_bytes = MAGIC + data_page + splice_footer(facts, [spliced])
+        values = open_reader(pa.py_buffer(file_bytes)).read_column(0).combine_chunks()
     except (pa.ArrowException, OSError, ThriftError, StorageError):
         return None
     if pa.types.is_dictionary(values.type):

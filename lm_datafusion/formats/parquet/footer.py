@@ -46,7 +46,8 @@ class FileFacts:
         self.version = version
         self.footer = footer
         try:
-            reader = open_reader(MAGIC + footer + struct.pack("<I", len(footer)) + MAGIC)
+            alone = MAGIC + footer + struct.pack("<I", len(footer)) + MAGIC
+            reader = open_reader(pa.py_buffer(alone))
             self.metadata: pq.FileMetaData = reader.metadata
             self.schema: pa.Schema = reader.schema_arrow
             self.elements: SchemaElements = parse_schema_elements(footer)
@@ -169,7 +170,7 @@ def _load_footer(file: OpenFile) -> bytes:
 
 
 def open_reader(
-    source: bytes | pa.NativeFile,
+    source: pa.Buffer | pa.NativeFile,
     *,
     dictionary_columns: list[int] | None = None,
 ) -> ParquetReader:
@@ -179,7 +180,7 @@ def open_reader(
     """
     reader = ParquetReader()
     reader.open(
-        pa.BufferReader(source) if isinstance(source, bytes) else source,
+        pa.BufferReader(source) if isinstance(source, pa.Buffer) else source,
         read_dictionary=dictionary_columns,
         pre_buffer=False,
         arrow_extensions_enabled=True,

@@ -1,7 +1,7 @@
 """Page splice: chosen pages of chosen columns, laid out as a small Parquet file in memory.
 
-In: for each top-level column its schema elements, and for each of its leaves the dictionary page
-and the data pages to decode. Out: the bytes of a Parquet file that pyarrow decodes.
+In: for each top-level column its schema elements, and for each of its leaves where its pages
+stand. Out: the footer that makes a Parquet file of them, which pyarrow decodes.
 
     PAR1 | dictionary, pages of leaf 0 | dictionary, pages of leaf 1 | ... | footer | length | PAR1
 
@@ -44,13 +44,14 @@ _CODECS = {codec.name: codec for codec in Codec if codec not in (Codec.LZ4, Code
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplicedLeaf:
-    """The pages of one leaf with their headers, the dictionary page first.
+    """Where the pages of one leaf stand in the spliced file, the dictionary page first.
 
-    `pages` may hold several pages in one buffer; `num_values` counts those of data pages.
+    `num_values` counts those of data pages.
     """
 
     chunk: ChunkFacts
-    pages: Sequence[bytes]
+    offset: int
+    length: int
     num_values: int
 
 
@@ -69,31 +70,18 @@ def can_splice(chunk: ChunkFacts) -> bool:
     return chunk.codec in _CODECS and not chunk.metadata.file_path and is_plain
 
 
-def build_splice(facts: FileFacts, columns: Sequence[SplicedColumn]) -> bytes:
-    """Lays out pages as a Parquet file.
+def splice_footer(facts: FileFacts, columns: Sequence[SplicedColumn]) -> bytes:
+    """What follows the pages: the footer, its length and the closing magic.
 
     Args:
         facts: The file the pages come from.
-        columns: What to lay out, in the order the columns will be read.
-
-    Returns:
-        The file.
+        columns: What was laid out after the opening magic, in the order it will be read.
     """
-    parts: list[bytes] = [MAGIC]
-    position = len(MAGIC)
-    chunks = []
-    for column in columns:
-        for leaf in column.leaves:
-            length = sum(map(len, leaf.pages))
-            chunks.append(_column_chunk(leaf, position, length))
-            parts += leaf.pages
-            position += length
-    footer = _footer(facts, columns, chunks, position)
-    parts += [footer, struct.pack("<I", len(footer)), MAGIC]
-    return b"".join(parts)
+    footer = _footer(facts, columns)
+    return footer + struct.pack("<I", len(footer)) + MAGIC
 
 
-def _column_chunk(leaf: SplicedLeaf, position: int, length: int) -> bytes:
+def _column_chunk(leaf: SplicedLeaf) -> bytes:
     """The metadata of a leaf; readers find a dictionary page at the first page's offset too."""
     chunk = leaf.chunk
     metadata = [
@@ -102,11 +90,11 @@ def _column_chunk(leaf: SplicedLeaf, position: int, length: int) -> bytes:
         (3, Kind.LIST, (Kind.BINARY, [name.encode() for name in chunk.leaf.path])),
         (4, Kind.I32, _CODECS[chunk.codec]),
         (5, Kind.I64, leaf.num_values),
-        (6, Kind.I64, length),
-        (7, Kind.I64, length),
-        (9, Kind.I64, position),
+        (6, Kind.I64, leaf.length),
+        (7, Kind.I64, leaf.length),
+        (9, Kind.I64, leaf.offset),
     ]
-    return write_struct([(2, Kind.I64, position), (3, Kind.STRUCT, write_struct(metadata))])
+    return write_struct([(2, Kind.I64, leaf.offset), (3, Kind.STRUCT, write_struct(metadata))])
 
 
 def _encoding(name: str) -> int:
@@ -117,12 +105,8 @@ def _encoding(name: str) -> int:
         return Encoding.PLAIN
 
 
-def _footer(
-    facts: FileFacts,
-    columns: Sequence[SplicedColumn],
-    chunks: list[bytes],
-    data_bytes: int,
-) -> bytes:
+def _footer(facts: FileFacts, columns: Sequence[SplicedColumn]) -> bytes:
+    leaves = [leaf for column in columns for leaf in column.leaves]
     elements = facts.elements
     schema = [with_children(elements.root, len(columns))]
     for column in columns:
@@ -131,8 +115,8 @@ def _footer(
     row_count = max((column.row_count for column in columns), default=0)
     row_group = write_struct(
         [
-            (1, Kind.LIST, (Kind.STRUCT, chunks)),
-            (2, Kind.I64, data_bytes),
+            (1, Kind.LIST, (Kind.STRUCT, [_column_chunk(leaf) for leaf in leaves])),
+            (2, Kind.I64, sum(leaf.length for leaf in leaves)),
             (3, Kind.I64, row_count),
         ]
     )
