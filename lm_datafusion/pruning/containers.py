@@ -8,8 +8,9 @@ In: a tree and the statistics of containers. Out: verdicts.
    ALL_ROWS.
 
 Floating point: bounds leave NaN out, and NaN is the greatest value to DataFusion but compares
-false to PyArrow. A float container may hold NaN, so there `>`, `>=` and `!=` may always be true,
-and no comparison is ever sure to hold. Signed zeros are not told apart.
+false to PyArrow. A float container may hold NaN, so there `>`, `>=` and `!=` may always be true
+(unless another conjunct rules NaN out), and no comparison is ever sure to hold. Signed zeros are
+not told apart.
 
 Invariant: `NO_ROWS` and `ALL_ROWS` are proofs under DataFusion's meaning of the tree.
 """
@@ -17,7 +18,7 @@ Invariant: `NO_ROWS` and `ALL_ROWS` are proofs under DataFusion's meaning of the
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -50,43 +51,67 @@ if TYPE_CHECKING:
     Flags = npt.NDArray[np.bool_]
 
 
+# Columns known not to be NaN in any row that could still pass.
+_NanFree: TypeAlias = frozenset[ColumnReference]
+
+
 def judge(predicate: Predicate, statistics: PruningStatistics) -> npt.NDArray[np.uint8]:
     """The verdict of a predicate about each container.
 
     Raises:
         Exception: Statistics that do not fit the predicate's types; callers fail open.
     """
-    return _outcome(predicate, statistics).verdicts()
+    return _outcome(predicate, statistics, frozenset()).verdicts()
 
 
-def _outcome(predicate: Predicate, statistics: PruningStatistics) -> Outcome:
+def _outcome(predicate: Predicate, statistics: PruningStatistics, nan_free: _NanFree) -> Outcome:
     match predicate:
         case And(children):
+            # NaN fails `x < 5`, so in `x > 3 AND x < 5` it need not be feared in `x > 3` either.
+            nan_free |= _columns_without_nan(predicate)
             result = Outcome.constant(True, statistics.num_containers)
             for child in children:
-                result = result & _outcome(child, statistics)
+                result = result & _outcome(child, statistics, nan_free)
             return result
         case Or(children):
             result = Outcome.constant(False, statistics.num_containers)
             for child in children:
-                result = result | _outcome(child, statistics)
+                result = result | _outcome(child, statistics, nan_free)
             return result
         case Not(child):
-            return ~_outcome(child, statistics)
+            return ~_outcome(child, statistics, frozenset())
         case IsTrue(child):
-            return _outcome(child, statistics).is_true()
+            return _outcome(child, statistics, nan_free).is_true()
         case Constant(value):
             return Outcome.constant(value, statistics.num_containers)
         case Residual():
             return Outcome.unknown(statistics.num_containers)
         case Comparison() | NullSafeEqual() | InList() | Prefix() | IsNull():
-            return _leaf(predicate, statistics)
+            return _leaf(predicate, statistics, nan_free)
         case _:
             assert_never(predicate)
 
 
+def _columns_without_nan(predicate: Predicate) -> _NanFree:
+    """Columns that are not NaN where the predicate is true, to DataFusion."""
+    match predicate:
+        case And(children):
+            return frozenset().union(*map(_columns_without_nan, children))
+        case Comparison(column, Operator.LT | Operator.LE | Operator.EQ, literal):
+            is_number = not _is_nan(literal)
+            return frozenset({column}) if is_number else frozenset()
+        case _:
+            return frozenset()
+
+
+def _is_nan(literal: pa.Scalar) -> bool:
+    return pa.types.is_floating(literal.type) and math.isnan(literal.as_py())
+
+
 def _leaf(
-    leaf: Comparison | NullSafeEqual | InList | Prefix | IsNull, statistics: PruningStatistics
+    leaf: Comparison | NullSafeEqual | InList | Prefix | IsNull,
+    statistics: PruningStatistics,
+    nan_free: _NanFree,
 ) -> Outcome:
     has_null, has_value = _presence(leaf.column, statistics)
     match leaf:
@@ -94,8 +119,13 @@ def _leaf(
             return Outcome(has_null, has_value, np.zeros(len(has_null), dtype=np.bool_))
         case Comparison(column, operator, literal):
             can_be_true, can_be_false = _comparison(column, operator, literal, statistics)
+            if _may_be_nan(column, statistics):
+                passes_nan = operator in (Operator.GT, Operator.GE, Operator.NE)
+                can_be_true = can_be_true | (passes_nan and column not in nan_free)
+                can_be_false = np.ones_like(can_be_false)
         case NullSafeEqual(column, literal):
             can_be_true, can_be_false = _comparison(column, Operator.EQ, literal, statistics)
+            can_be_false = can_be_false | _may_be_nan(column, statistics)
             never = np.zeros(len(has_null), dtype=np.bool_)
             return Outcome(can_be_true & has_value, (can_be_false & has_value) | has_null, never)
         case InList(column, values):
@@ -128,14 +158,23 @@ def _bounds(
     )
 
 
+def _may_be_nan(column: ColumnReference, statistics: PruningStatistics) -> bool:
+    """Whether the column, as it is stored, has values that are in no bound."""
+    bounds = statistics.min_values(column.path)
+    return bounds is None or pa.types.is_floating(bounds.type)
+
+
 def _comparison(
     column: ColumnReference, operator: Operator, literal: pa.Scalar, statistics: PruningStatistics
 ) -> tuple[Flags, Flags]:
-    """May the comparison be true, may it be false, for a value that is not null?"""
+    """May the comparison be true, may it be false, for a value that is neither null nor NaN?"""
+    if _is_nan(literal):
+        anything = np.ones(statistics.num_containers, dtype=np.bool_)
+        return anything, anything
     lower, upper = _bounds(column, literal.type, statistics)
     value = _comparable_scalar(literal)
-    if pa.types.is_floating(literal.type):
-        return _float_comparison(operator, lower, upper, value)
+    if pa.types.is_floating(literal.type) and value.as_py() == 0:
+        operator = _WITH_EQUAL.get(operator, operator)
     match operator:
         case Operator.EQ | Operator.NE:
             values = pa.array([literal])
@@ -156,19 +195,8 @@ def _comparison(
             assert_never(operator)
 
 
-def _float_comparison(
-    operator: Operator, lower: pa.Array, upper: pa.Array, value: pa.Scalar
-) -> tuple[Flags, Flags]:
-    """As `_comparison`, where a value may be NaN and zeros have signs."""
-    anything = np.ones(len(lower), dtype=np.bool_)
-    if math.isnan(value.as_py()):
-        return anything, anything
-    if operator is Operator.EQ:
-        below, above = _may(pc.less_equal(lower, value)), _may(pc.greater_equal(upper, value))
-        return below & above, anything
-    if operator in (Operator.LT, Operator.LE):
-        return _may(pc.less_equal(lower, value)), anything
-    return anything, anything
+# For zero, so that its sign does not matter.
+_WITH_EQUAL = {Operator.LT: Operator.LE, Operator.GT: Operator.GE}
 
 
 def _in_list(

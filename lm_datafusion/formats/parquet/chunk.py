@@ -29,7 +29,7 @@ from lm_datafusion.selection import PageLocations
 from lm_datafusion.storage import ByteRange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import pyarrow.parquet as pq
 
@@ -42,6 +42,8 @@ DICTIONARY_ENCODINGS = frozenset({Encoding.PLAIN_DICTIONARY, Encoding.RLE_DICTIO
 _HEADER_GUESS_BYTES: Final = 256
 _HEADER_LIMIT_BYTES: Final = 1 << 20
 _BLOOM_HEADER_BYTES: Final = 64
+# Reading and parsing a header takes about 10 microseconds, decoding a dictionary a millisecond.
+_HEADERS_WORTH_A_LOOK: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,7 @@ class ChunkFacts:
     __slots__ = (
         "_bloom_filter",
         "_column_index",
+        "_page_encodings",
         "_pages",
         "_tail",
         "_tail_source",
@@ -95,6 +98,7 @@ class ChunkFacts:
         self._pages: object = _UNKNOWN
         self._column_index: object = _UNKNOWN
         self._bloom_filter: object = _UNKNOWN
+        self._page_encodings: dict[int, int] = {}
 
     @property
     def tail(self) -> ChunkTail | None:
@@ -157,7 +161,7 @@ class ChunkFacts:
         if "PLAIN_DICTIONARY" not in names and "RLE_DICTIONARY" not in names:
             return False
         if self.tail is not None and self.tail.is_all_dictionary is not None:
-            return self.tail.is_all_dictionary
+            return self.is_all_dictionary_said()
         if names <= {"PLAIN_DICTIONARY", "RLE", "BIT_PACKED"}:
             return True
         table = self.load_pages(file)
@@ -166,6 +170,29 @@ class ChunkFacts:
             and table.encodings is not None
             and bool(table.encodings <= DICTIONARY_ENCODINGS)
         )
+
+    def needs_dictionary(self, file: OpenFile, pages: Sequence[int]) -> bool:
+        """Whether one of the data pages is dictionary-coded.
+
+        A chunk whose dictionary grew too large goes on with PLAIN pages, which decode without it:
+        a look at their headers saves up to a megabyte per column.
+        """
+        if self.is_all_dictionary_said() or len(pages) > _HEADERS_WORTH_A_LOOK:
+            return True
+        return any(self._load_encoding(file, page) in DICTIONARY_ENCODINGS for page in pages)
+
+    def is_all_dictionary_said(self) -> bool:
+        """Whether the writer says that every data page is dictionary-coded."""
+        return self.tail is not None and self.tail.is_all_dictionary is True
+
+    def _load_encoding(self, file: OpenFile, page: int) -> int:
+        encoding = self._page_encodings.get(page)
+        if encoding is None:
+            table = self.load_pages(file)
+            assert table is not None
+            offset = int(table.locations.offsets[page])
+            encoding = self._page_encodings[page] = self._load_header(file, offset).encoding
+        return encoding
 
     def memory_bytes(self) -> int:
         """Roughly what the loaded facts hold."""

@@ -38,6 +38,7 @@ from lm_datafusion.storage import ByteRange, coalesce
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import numpy.typing as npt
     from pyarrow._parquet import ParquetReader
 
     from lm_datafusion.formats.parquet.chunk import ChunkFacts
@@ -183,7 +184,7 @@ class RowGroupDecoder:
         covered = _coverage(request.rows, locations)
         masks = [covered.page_mask(pages.first_rows) for pages in locations]
         ranges = tuple(
-            _page_ranges(chunk, pages, mask)
+            self._page_ranges(chunk, pages, mask)
             for chunk, pages, mask in zip(chunks, locations, masks, strict=True)
         )
         return _Piece(
@@ -193,6 +194,20 @@ class RowGroupDecoder:
             ranges=ranges,
             page_count=sum(int(mask.sum()) for mask in masks),
         )
+
+    def _page_ranges(
+        self, chunk: ChunkFacts, pages: PageLocations, mask: npt.NDArray[np.bool_]
+    ) -> tuple[ByteRange, ...]:
+        """Byte ranges of the chosen pages, and before them the dictionary page if they need it."""
+        start = chunk.byte_range.offset
+        dictionary = ByteRange(start, int(pages.offsets[0]) - start)
+        ranges = tuple(coalesce(ByteRange(*page) for page in pages.byte_ranges(mask)))
+        if not dictionary.length:
+            return ranges
+        chosen = np.flatnonzero(mask).tolist()
+        if not chunk.needs_dictionary(self._index_file, chosen):
+            return ranges
+        return (dictionary, *ranges)
 
     def _decode_spliced(self, pieces: list[_Piece]) -> Iterator[DecodedColumn]:
         if not pieces:
@@ -306,16 +321,6 @@ def _coverage(rows: RowSelection, locations: list[PageLocations]) -> RowSelectio
         if len(locations) == 1 or grown == covered:
             return grown
         covered = grown
-
-
-def _page_ranges(
-    chunk: ChunkFacts, pages: PageLocations, mask: np.ndarray[tuple[int], np.dtype[np.bool_]]
-) -> tuple[ByteRange, ...]:
-    """Byte ranges of the chosen pages, touching ones merged, the dictionary page in front."""
-    start = chunk.byte_range.offset
-    dictionary = ByteRange(start, int(pages.offsets[0]) - start)
-    ranges = coalesce(ByteRange(*page) for page in pages.byte_ranges(mask))
-    return (dictionary, *ranges) if dictionary.length else tuple(ranges)
 
 
 def _spliced_leaf(chunk: ChunkFacts, pages: memoryview, offset: int, piece: _Piece) -> SplicedLeaf:

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from lm_datafusion.errors import UnsupportedFeatureError
+from lm_datafusion.predicate.evaluator import constant
+from lm_datafusion.predicate.literals import literal_sql, quote_identifier, quote_string
+
+SCALARS = [
+    pa.scalar(-128, pa.int8()),
+    pa.scalar(-(2**63)),
+    pa.scalar(2**63 - 1),
+    pa.scalar(2**64 - 1, pa.uint64()),
+    pa.scalar(1.1, pa.float32()),
+    pa.scalar(1.5, pa.float16()),
+    pa.scalar(float("nan")),
+    pa.scalar(float("-inf")),
+    pa.scalar(-0.0),
+    pa.scalar(5e-324),
+    pa.scalar("it's -- /* odd */ \n"),
+    pa.scalar("x", pa.large_string()),
+    pa.scalar("x", pa.string_view()),
+    pa.scalar(b"\x00'a"),
+    pa.scalar(b"", pa.large_binary()),
+    pa.scalar(True),
+    pa.scalar(dt.date(1582, 10, 1)),
+    pa.scalar(-1, pa.date32()),
+    pa.scalar(5, pa.timestamp("ns", "UTC")),
+    pa.scalar(-(10**17), pa.timestamp("ns")),
+    pa.scalar(-5, pa.timestamp("s")),
+    pa.scalar(5, pa.timestamp("us", "+02:00")),
+    pa.scalar(86_399_999, pa.time32("ms")),
+    pa.scalar(5, pa.time64("ns")),
+    pa.scalar(5, pa.duration("ms")),
+    pa.scalar(Decimal("-1.50"), pa.decimal128(10, 2)),
+    pa.scalar(Decimal("1e-5"), pa.decimal128(30, 5)),
+    pa.scalar(None, pa.int32()),
+    pa.scalar(None, pa.string()),
+]
+
+
+@pytest.mark.parametrize("scalar", SCALARS, ids=repr)
+def test_datafusion_folds_the_text_back_into_the_value(scalar):
+    value = constant(literal_sql(scalar))
+    assert value.type == scalar.type
+    assert str(value) == str(scalar)
+
+
+def test_a_type_without_spelling_is_refused():
+    with pytest.raises(UnsupportedFeatureError, match="no SQL spelling"):
+        literal_sql(pa.scalar([1, 2]))
+
+
+def test_quotes_are_doubled():
+    assert quote_identifier('a"b') == '"a""b"'
+    assert quote_string("a'b") == "'a''b'"

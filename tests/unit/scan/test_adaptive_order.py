@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pyarrow as pa
+
+from lm_datafusion.plan.row_filter import FilterStep, plan_row_filter
+from lm_datafusion.predicate.conjunct import Conjunct, bind_conjuncts
+from lm_datafusion.scan.adaptive_order import AdaptiveOrder
+
+
+def chain(*texts):
+    schema = pa.schema([("a", pa.int64())])
+    bound = bind_conjuncts([Conjunct(text=t, columns=("a",)) for t in texts], schema)
+    return plan_row_filter(
+        [
+            FilterStep(index=i, conjunct=c, bytes_per_row=8, selectivity=0.1 * (i + 1))
+            for i, c in enumerate(bound)
+        ]
+    )
+
+
+def indices(order):
+    return [step.index for step in order.permutation()]
+
+
+def test_starts_as_planned_and_learns_time_per_dropped_row():
+    order = AdaptiveOrder(chain("a > 1", "a < 9", "a <> 5"), reorder=True)
+    assert indices(order) == [0, 1, 2]
+    first, second, _ = order.permutation()
+    order.observe(first, rows_in=1000, rows_out=999, elapsed_s=0.010)
+    order.observe(second, rows_in=999, rows_out=9, elapsed_s=0.001)
+    assert indices(order) == [2, 1, 0]
+
+
+def test_does_not_reorder_where_told_so():
+    order = AdaptiveOrder(chain("a > 1", "a < 9"), reorder=False)
+    first, _ = order.permutation()
+    order.observe(first, rows_in=1000, rows_out=1000, elapsed_s=9.0)
+    assert indices(order) == [0, 1]
+
+
+def test_what_can_fail_stays_pinned():
+    order = AdaptiveOrder(chain("a <> 0", "10 / a > 1"), reorder=True)
+    first, _ = order.permutation()
+    order.observe(first, rows_in=1000, rows_out=1000, elapsed_s=9.0)
+    assert indices(order) == [0, 1]
