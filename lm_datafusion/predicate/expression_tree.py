@@ -82,12 +82,10 @@ class ExpressionTree:
     def subexpression(self, call: Call) -> pc.Expression:
         """A call of this tree as an expression of its own."""
         metadata = pa.KeyValueMetadata(self._pairs[call.start : call.stop])
-        # One row is expected even where there is no literal, so there is always a column.
-        batch = self._batch.append_column("", pa.nulls(1))
-        schema = pa.schema(list(batch.schema), metadata=metadata)
-        batch = pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+        # Not made from columns: where there is no literal there are none, yet there is one row.
+        batch = self._batch.replace_schema_metadata(metadata)
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, schema) as writer:
+        with pa.ipc.new_file(sink, batch.schema) as writer:
             writer.write_batch(batch)
         return self._restore(sink.getvalue())
 

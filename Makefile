@@ -1,0 +1,54 @@
+# Commands for working on lm_datafusion; `make help` lists them.
+#
+# The first command that needs Python packages makes a virtual environment in .venv. It is
+# brought up to date when pyproject.toml changes. PYTHON= names another Python to make it with.
+
+PYTHON ?= python3
+WORKERS ?= 2
+CASES ?= 20000
+SEED ?=
+ARGS ?=
+
+VENV := .venv
+RUN := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+INSTALLED_LINT := $(VENV)/.installed-lint
+BENCHMARKS := $(subst /,.,$(basename $(sort $(wildcard tests/benchmark/bench_*.py))))
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check fuzz bench clean
+.DELETE_ON_ERROR:
+
+help: ## List these commands
+	@echo "Usage: make COMMAND [NAME=value]"
+	@sed -n 's/^\([a-z][a-z]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) \
+		| while IFS='|' read -r name text; do printf '  %-8s %s\n' "$$name" "$$text"; done
+
+demo: $(INSTALLED) ## Write a sample file and compare four ways to query it (ARGS="--rows 500000")
+	@$(RUN) -m lm_datafusion demo $(ARGS)
+
+test: $(INSTALLED) ## Run the tests (ARGS="-k bloom", WORKERS=4)
+	@$(RUN) -m pytest -n $(WORKERS) $(ARGS)
+
+check: $(INSTALLED_LINT) ## Lint, formatting and types
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+	@$(RUN) -m mypy
+
+fuzz: $(INSTALLED) ## Compare random queries on random files with DataFusion (CASES=20000 SEED=1)
+	@$(RUN) -m tests.property.fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+bench: $(INSTALLED) ## Run every script of tests/benchmark
+	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; $(RUN) -m $$name; done
+
+clean: ## Remove the virtual environment, caches and built packages
+	@rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(INSTALLED): pyproject.toml .ci/setup
+	@PYTHON=$(PYTHON) .ci/setup $(VENV) test,bench
+	@touch $@
+
+$(INSTALLED_LINT): $(INSTALLED)
+	@PYTHON=$(PYTHON) .ci/setup $(VENV) lint
+	@touch $@

@@ -1,0 +1,154 @@
+"""The demo's sample: a web log in one Parquet file.
+
+In: a path and a number of rows. Out: the file; the same rows each time.
+
+Events come in the order of time. A user's events lie close together, as visits do, but user ids
+are scattered numbers, so that only the bloom filter can tell where one is. Status 503 comes in
+short outages, and now and then alone. Twenty filler columns (numbers and text) stand for
+everything a log carries and a query seldom asks for.
+
+Invariant: `event_id` is the number of the row, so any answer can be put in one order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+ROW_GROUP_ROWS: Final = 200_000
+PAGE_ROWS: Final = 20_000
+NUMBER_FILLERS: Final = tuple(f"metric_{i:02}" for i in range(10))
+TEXT_FILLERS: Final = tuple(f"header_{i:02}" for i in range(10))
+
+_SEED: Final = 20_240_501
+_FIRST_EVENT_S: Final = 1_714_521_600  # 2024-05-01
+_VISIT_EVENTS: Final = 32  # events of one user
+_OVERLAP_VISITS: Final = 500  # users who are on the site at one time
+_STATUSES: Final = (200, 301, 304, 404, 500)
+_STATUS_WEIGHTS: Final = (0.90, 0.03, 0.03, 0.03, 0.01)
+_OUTAGE_EVERY: Final = 700_000  # events from one outage to the next
+_OUTAGE_EVENTS: Final = 3_000
+_OUTAGE_SHARE: Final = 0.3  # of an outage's events fail
+_LONE_SHARE: Final = 1e-5  # of all other events fail
+_SECTIONS: Final = ("news", "shop/item", "shop/basket", "checkout", "account", "help", "search")
+_SECTION_WEIGHTS: Final = (0.35, 0.30, 0.08, 0.02, 0.10, 0.05, 0.10)
+_HEADER_POOL: Final = 5_000  # distinct values of a text filler
+# An odd multiplier maps numbers one to one onto scattered numbers of 64 bits.
+_SCATTER: Final = np.uint64(0x9E3779B97F4A7C15)
+
+SCHEMA: Final = pa.schema(
+    [
+        ("event_id", pa.int64()),
+        ("event_time", pa.timestamp("ms")),
+        ("user_id", pa.int64()),
+        ("status", pa.int16()),
+        ("url", pa.string()),
+        *((name, pa.float64()) for name in NUMBER_FILLERS),
+        *((name, pa.string()) for name in TEXT_FILLERS),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pools:
+    """Text that rows choose from."""
+
+    sections: pa.Array
+    headers: pa.Array
+
+
+def write_sample(path: str, rows: int, on_progress: Callable[[int], None]) -> None:
+    """Writes the sample file.
+
+    Args:
+        path: Where to; a file there is replaced.
+        rows: How many rows.
+        on_progress: Called after each row group with the rows written so far.
+    """
+    random = np.random.default_rng(_SEED)
+    pools = _Pools(sections=pa.array(_SECTIONS), headers=_headers(random))
+    with pq.ParquetWriter(path, SCHEMA, **_writer_options()) as writer:
+        for start in range(0, rows, ROW_GROUP_ROWS):
+            stop = min(start + ROW_GROUP_ROWS, rows)
+            writer.write_table(_events(start, stop, random, pools), row_group_size=ROW_GROUP_ROWS)
+            on_progress(stop)
+
+
+def user_of(visit: int) -> int:
+    """The id of the user who made a visit; visits are numbered in the order of time."""
+    return int(_user_ids(np.array([visit]))[0])
+
+
+def middle_visit(rows: int) -> int:
+    """A visit in the middle of a sample of so many rows."""
+    return rows // _VISIT_EVENTS // 2
+
+
+def _writer_options() -> dict[str, Any]:
+    return {
+        "compression": "snappy",
+        "write_page_index": True,
+        "max_rows_per_page": PAGE_ROWS,
+        # Users per row group, not rows: each makes `_VISIT_EVENTS` events.
+        "bloom_filter_options": {
+            "user_id": {"ndv": ROW_GROUP_ROWS // _VISIT_EVENTS, "fpp": 0.01},
+        },
+    }
+
+
+def _events(start: int, stop: int, random: np.random.Generator, pools: _Pools) -> pa.Table:
+    count = stop - start
+    event_id = np.arange(start, stop)
+    # About 50 events a second, in order: each at its place in time plus less than a place.
+    event_ms = _FIRST_EVENT_S * 1000 + event_id * 20 + random.integers(0, 20, count)
+    visit = event_id // _VISIT_EVENTS + random.integers(0, _OVERLAP_VISITS, count)
+    columns: list[pa.Array] = [
+        pa.array(event_id),
+        pa.array(event_ms).cast(pa.timestamp("ms")),
+        pa.array(_user_ids(visit)),
+        pa.array(_statuses(event_id, random)),
+        _urls(count, random, pools),
+    ]
+    columns += [pa.array(random.normal(100, 15, count)) for _ in NUMBER_FILLERS]
+    columns += [
+        pools.headers.take(pa.array(random.integers(0, _HEADER_POOL, count))) for _ in TEXT_FILLERS
+    ]
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+def _user_ids(visits: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    scattered: npt.NDArray[np.uint64] = visits.astype(np.uint64) * _SCATTER
+    return (scattered >> np.uint64(1)).astype(np.int64)
+
+
+def _statuses(
+    event_id: npt.NDArray[np.int64], random: np.random.Generator
+) -> npt.NDArray[np.int16]:
+    usual = random.choice(_STATUSES, len(event_id), p=_STATUS_WEIGHTS)
+    # The first outage comes early, so that small samples have one too.
+    is_outage = (event_id + _OUTAGE_EVERY - _OUTAGE_EVENTS) % _OUTAGE_EVERY < _OUTAGE_EVENTS
+    fails = random.random(len(event_id)) < np.where(is_outage, _OUTAGE_SHARE, _LONE_SHARE)
+    return np.where(fails, 503, usual).astype(np.int16)
+
+
+def _urls(count: int, random: np.random.Generator, pools: _Pools) -> pa.Array:
+    sections = random.choice(len(_SECTIONS), count, p=_SECTION_WEIGHTS)
+    pages = pa.array(random.integers(0, 1_000_000, count)).cast(pa.string())
+    return pc.binary_join_element_wise(
+        "https://shop.example", pools.sections.take(pa.array(sections)), pages, "/"
+    )
+
+
+def _headers(random: np.random.Generator) -> pa.Array:
+    """Text of 40 characters, as long as a short browser name or a trace id."""
+    return pa.array([random.bytes(20).hex() for _ in range(_HEADER_POOL)])
