@@ -163,7 +163,9 @@ class LateDataset(ScanVerbs, ds.Dataset):
         meaning = Meaning.DATAFUSION
         conjuncts = self._conjuncts + conjuncts_of(filter, self._table.schema, meaning)
         request = ScanRequest(conjuncts=conjuncts)
-        plan = plan_scan(self._table, request, self._options, ScanMetrics())
+        metrics = ScanMetrics()
+        plan = plan_scan(self._table, request, self._options, metrics)
+        pruned = _pruned(metrics.report(), plan.tasks)
         for group in _balanced(plan.tasks, self._options.worker_count):
             row_groups: dict[str, frozenset[int]] = {}
             for task in group:
@@ -175,7 +177,9 @@ class LateDataset(ScanVerbs, ds.Dataset):
                 conjuncts=self._conjuncts,
                 options=self._options.with_changes(threads=1),
                 on_report=self._reports.append,
+                pruned=pruned,
             )
+            pruned = {}
 
     def filter(self, expression: Filter) -> LateDataset:
         """A dataset of the rows that match; filters add up."""
@@ -232,6 +236,18 @@ class LateDataset(ScanVerbs, ds.Dataset):
 
 def _in_memory(source: ds.Dataset) -> ds.Dataset:
     return ds.InMemoryDataset(source.to_table()) if isinstance(source, LateDataset) else source
+
+
+def _pruned(report: ScanReport, tasks: Sequence[RowGroupTask]) -> dict[str, int]:
+    """Counters of what planning left out, which no fragment will see."""
+    paths = {task.file.version.path for task in tasks}
+    return {
+        "files": report.files - len(paths),
+        "files_pruned": report.files_pruned,
+        "row_groups_total": report.row_groups_total - len(tasks),
+        "row_groups_pruned_statistics": report.row_groups_pruned_statistics,
+        "rows_total": report.rows_total - sum(task.access.row_count for task in tasks),
+    }
 
 
 def _balanced(tasks: Sequence[RowGroupTask], count: int) -> list[list[RowGroupTask]]:

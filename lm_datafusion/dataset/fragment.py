@@ -21,7 +21,7 @@ from lm_datafusion.dataset.verbs import ScanVerbs
 from lm_datafusion.predicate.expression import Meaning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from lm_datafusion.dataset.verbs import Columns, Filter
     from lm_datafusion.metrics import ScanReport
@@ -42,6 +42,7 @@ class LateFragment(ScanVerbs, ds.Fragment):
         conjuncts: tuple[Conjunct, ...],
         options: ScanOptions,
         on_report: Callable[[ScanReport], None] | None = None,
+        pruned: Mapping[str, int] | None = None,
     ) -> None:
         # The base class cannot be initialised from Python; every member of it is overridden.
         self._table = table
@@ -49,6 +50,8 @@ class LateFragment(ScanVerbs, ds.Fragment):
         self._conjuncts = conjuncts
         self._options = options
         self._on_report = on_report
+        # What was pruned before the dataset was cut up is told by the report of one fragment.
+        self._pruned = pruned or {}
 
     @property
     def physical_schema(self) -> pa.Schema:
@@ -97,6 +100,7 @@ class LateFragment(ScanVerbs, ds.Fragment):
             options=tuned(self._options, batch_size=taken, use_threads=use_threads),
             only=self._row_groups,
             on_report=self._on_report,
+            pruned=self._pruned,
         )
 
     def _late_scanner(self, columns: Columns, filter: Filter, **tuning: Any) -> LateScanner:  # noqa: A002

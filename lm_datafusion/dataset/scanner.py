@@ -49,12 +49,14 @@ class LateScanner(ds.Scanner):
         options: ScanOptions,
         only: RowGroups | None = None,
         on_report: Callable[[ScanReport], None] | None = None,
+        pruned: Mapping[str, int] | None = None,
     ) -> None:
         # The base class cannot be initialised from Python; every member of it is overridden.
         self._table = table
         self._options = options
         self._only = only
         self._on_report = on_report
+        self._pruned = pruned or {}
         self._conjuncts = conjuncts
         self._expressions = _projection(columns)
         self._names = _column_names(columns, table.schema)
@@ -174,6 +176,7 @@ class LateScanner(ds.Scanner):
 
     def _plan(self) -> tuple[ReadPlan, ScanMetrics]:
         metrics = ScanMetrics(table=_table_name(self._table))
+        metrics.add(**self._pruned)
         names = tuple(dict.fromkeys(self._names))
         request = ScanRequest(conjuncts=self._conjuncts, columns=names)
         return plan_scan(self._table, request, self._options, metrics, self._only), metrics

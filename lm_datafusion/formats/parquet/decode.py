@@ -39,10 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
-    from pyarrow._parquet import ParquetReader
 
     from lm_datafusion.formats.parquet.chunk import ChunkFacts
-    from lm_datafusion.formats.parquet.footer import FileFacts
+    from lm_datafusion.formats.parquet.footer import FileFacts, ParquetReader
     from lm_datafusion.metrics import ScanMetrics
     from lm_datafusion.selection import PageLocations
     from lm_datafusion.storage import OpenFile

@@ -13,7 +13,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyarrow._parquet import ParquetReader
+from pyarrow._parquet import ParquetReader as ParquetReader  # noqa: PLC0414 the door to it
 
 from lm_datafusion.errors import CorruptFileError, UnsupportedFeatureError
 from lm_datafusion.formats.parquet.chunk import ChunkFacts
