@@ -34,7 +34,9 @@ class ScanOptions:
             time. Memory of a scan grows with this and the threads, not with the file.
         queue_batches: Finished batches a row group may hold ahead of the consumer.
         string_type: Arrow type of string columns handed out. `string` is what DuckDB, Polars and
-            pandas take without a copy; `string_view` is what DataFusion's own reader gives.
+            pandas take without a copy; `string_view` is what DataFusion's own reader gives. To
+            DataFusion neither is better: 0.86 to 1.12 times the time of the other, query by query
+            (`tests/benchmark/bench_strings.py`).
         prune_statistics: Use row-group minima, maxima and null counts.
         prune_bloom_filter: Use bloom filters.
         prune_dictionary: Use dictionaries of chunks that are wholly dictionary-coded.

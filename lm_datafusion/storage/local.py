@@ -146,8 +146,18 @@ class LocalFile:
             raise StorageError(f"{self._version.path}: cut short at byte {wanted.offset + done}")
 
     def arrow_file(self) -> pa.NativeFile:
-        """The file for a reader of pyarrow's own; its own handle, the caller closes it."""
-        return pa.OSFile(self._version.path, "rb")
+        """The file for a reader of pyarrow's own; its own handle, the caller closes it.
+
+        Opened anew (a handle's position is not to be shared), and checked: another file may have
+        taken the path.
+        """
+        again = LocalStorage().open(self._version)
+        return pa.PythonFile(os.fdopen(again.detach(), "rb"), mode="r")
+
+    def detach(self) -> int:
+        """Gives the descriptor away; the file counts as closed."""
+        handle, self._handle = self._handle, -1
+        return handle
 
     def close(self) -> None:
         """Closes the descriptor; safe to call twice."""

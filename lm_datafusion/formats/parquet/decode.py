@@ -285,6 +285,8 @@ class RowGroupDecoder:
                 leaves = list(range(field.first_leaf, field.stop_leaf))
                 table = reader.read_row_group(self._row_group, column_indices=leaves)
             values = table.column(0)
+        except LateError:
+            raise
         except NotImplementedError as error:
             raise UnsupportedFeatureError(f'{path}, column "{field.name}": {error}') from error
         except (pa.ArrowException, OSError, IndexError) as error:
