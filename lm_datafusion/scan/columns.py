@@ -79,17 +79,23 @@ class ColumnCursor:
 
     def hold(self, decoded: DecodedColumn, window_stop: int) -> None:
         """Keeps what was decoded behind the window's border."""
+        if window_stop >= decoded.rows.total_rows:
+            return
         behind = _rows_from(window_stop, decoded.rows.total_rows)
         rest = _Segment(decoded.rows, decoded.values).narrowed(behind)
         if rest is not None:
             self._segments.append(rest)
 
-    def hold_rows(self, rows: RowSelection, values: Values) -> None:
-        """Keeps values of the window for a later step or the projection."""
+    def replace_held(self, rows: RowSelection, values: Values, window_stop: int) -> None:
+        """Keeps values of the window for a later step or the projection, once."""
+        if self._segments:
+            self.narrow(rows.complement(), window_stop)
         self._segments.append(_Segment(rows, values))
 
     def narrow(self, selection: RowSelection, window_stop: int) -> None:
         """Drops held rows of the window that are no longer selected."""
+        if not self._segments:
+            return
         keep = selection.union(_rows_from(window_stop, selection.total_rows))
         narrowed = [segment.narrowed(keep) for segment in self._segments]
         self._segments = [segment for segment in narrowed if segment is not None]

@@ -165,7 +165,8 @@ def _prune_by_bloom_filters(
     constants = context.file_plan.constants
     statistics = BloomFilterStatistics(context.facts, access.row_group, file, constants)
     for index, conjunct in enumerate(context.conjuncts):
-        if access.is_undecided(index) and _has_equality(conjunct.tree):
+        has_filter = any(statistics.has_filter(r.path) for r in references(conjunct.tree))
+        if has_filter and access.is_undecided(index) and _has_equality(conjunct.tree):
             verdict = context.judge(index, statistics)[0]
             access = access.with_verdict(index, int(verdict))
     return access

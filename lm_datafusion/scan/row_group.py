@@ -159,7 +159,8 @@ class RowGroupScan:
         for place, step in enumerate(steps):
             if not selection.selects_any():
                 break
-            wanted = selection.intersection(access.undecided[step.index])
+            undecided = access.undecided[step.index]
+            wanted = selection if undecided.selects_all() else selection.intersection(undecided)
             if not wanted.selects_any():
                 continue
             later = {n for s in steps[place + 1 :] for n in s.conjunct.columns}
@@ -183,8 +184,7 @@ class RowGroupScan:
         for cursor, array in zip(cursors, values, strict=True):
             is_needed = cursor.name in later or cursor.name in self._plan.schema.names
             if is_needed and cursor.column is not None:
-                cursor.narrow(wanted.complement(), stop)
-                cursor.hold_rows(wanted, array)
+                cursor.replace_held(wanted, array, stop)
         elapsed_s = time.perf_counter() - started
         counts = {"rows_in": wanted.row_count, "rows_out": passed.row_count}
         self._order.observe(step, **counts, elapsed_s=elapsed_s)

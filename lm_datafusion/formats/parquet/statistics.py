@@ -226,13 +226,19 @@ class BloomFilterStatistics(UnknownStatistics):
         self._file = file
         self._constants = constants
 
+    def has_filter(self, column: ColumnPath) -> bool:
+        """Whether the column has a bloom filter here."""
+        chunk = self._chunk(column)
+        return chunk is not None and bool(chunk.metadata.bloom_filter_offset)
+
+    def _chunk(self, column: ColumnPath) -> ChunkFacts | None:
+        leaf = None if column[0] in self._constants else self._facts.leaf_index(column)
+        return None if leaf is None else self._facts.chunk(self._row_group, leaf)
+
     def may_contain(self, column: ColumnPath, values: pa.Array) -> npt.NDArray[np.bool_] | None:
         """Whether the bloom filter lets any of the values through."""
-        leaf = None if column[0] in self._constants else self._facts.leaf_index(column)
-        if leaf is None:
-            return None
-        chunk = self._facts.chunk(self._row_group, leaf)
-        if not chunk.metadata.bloom_filter_offset:
+        chunk = self._chunk(column)
+        if chunk is None or not chunk.metadata.bloom_filter_offset:
             return None
         data_type = self._facts.leaf_type(column)
         hashed = [plain_bytes(value, chunk.physical_type, data_type) for value in values]
