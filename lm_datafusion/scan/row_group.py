@@ -76,7 +76,7 @@ class RowGroupScan:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The matching rows."""
         access = prune_row_group(self._task.access, self._context, self._index_file, self._passes)
-        if access.is_fully_matched and not access.is_skipped:
+        if access.undecided and access.is_fully_matched and not access.is_skipped:
             self._context.metrics.add(row_groups_fully_matched=1)
         self._note_filter_pages(access)
         try:
