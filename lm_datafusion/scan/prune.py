@@ -29,6 +29,7 @@ from lm_datafusion.plan import FilePlan, RowGroupAccess, RowGroupTask
 from lm_datafusion.predicate.tree import (
     And,
     Comparison,
+    Constant,
     InList,
     NullSafeEqual,
     Operator,
@@ -104,8 +105,12 @@ def plan_tasks(context: PruningContext, wanted: frozenset[int] | None = None) ->
 def _prune_by_constants(
     accesses: list[RowGroupAccess], context: PruningContext
 ) -> list[RowGroupAccess]:
-    """Evaluates the conjuncts that the file has one answer to."""
+    """Judges the conjuncts that the file has one answer to; first those that are constant."""
     constants = context.file_plan.constants
+    for index, conjunct in enumerate(context.conjuncts):
+        if isinstance(conjunct.tree, Constant):
+            verdict = Verdict.ALL_ROWS if conjunct.tree.value else Verdict.NO_ROWS
+            accesses = [access.with_verdict(index, verdict) for access in accesses]
     for index, conjunct in enumerate(context.conjuncts):
         names = conjunct.columns
         is_constant = names and all(name in constants for name in names)
