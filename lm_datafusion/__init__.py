@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lm_datafusion.dataset import LateDataset as LateDataset
     from lm_datafusion.dataset import dataset as dataset
+    from lm_datafusion.engine import SessionContext as SessionContext
     from lm_datafusion.errors import LateError as LateError
     from lm_datafusion.metrics import ScanReport as ScanReport
     from lm_datafusion.options import ScanOptions as ScanOptions
@@ -35,6 +36,7 @@ _HOMES = {
     "ScanOptions": "lm_datafusion.options",
     "ScanReport": "lm_datafusion.metrics",
     "ScanRequest": "lm_datafusion.plan",
+    "SessionContext": "lm_datafusion.engine",
     "dataset": "lm_datafusion.dataset",
 }
 
@@ -46,6 +48,7 @@ __all__ = [
     "ScanOptions",
     "ScanReport",
     "ScanRequest",
+    "SessionContext",
     "__version__",
     "dataset",
 ]

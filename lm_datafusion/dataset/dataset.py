@@ -32,7 +32,7 @@ from lm_datafusion.storage import LocalStorage
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, MutableSequence, Sequence
 
     from lm_datafusion.dataset.verbs import Columns, Filter
     from lm_datafusion.metrics import ScanReport
@@ -98,7 +98,7 @@ class LateDataset(ScanVerbs, ds.Dataset):
         self._table = table
         self._options = options
         self._conjuncts = conjuncts
-        self._reports: deque[ScanReport] = deque(maxlen=REPORTS_KEPT)
+        self._reports: MutableSequence[ScanReport] = deque(maxlen=REPORTS_KEPT)
 
     @property
     def schema(self) -> pa.Schema:
@@ -189,6 +189,28 @@ class LateDataset(ScanVerbs, ds.Dataset):
         )
         filtered._reports = self._reports
         return filtered
+
+    @property
+    def table(self) -> Table:
+        """The files and their schema."""
+        return self._table
+
+    @property
+    def conjuncts(self) -> tuple[Conjunct, ...]:
+        """What every row of the dataset meets."""
+        return self._conjuncts
+
+    def with_conjuncts(self, conjuncts: tuple[Conjunct, ...]) -> LateDataset:
+        """A dataset of the rows that meet these conjuncts too."""
+        return LateDataset(
+            self._table, options=self._options, conjuncts=self._conjuncts + conjuncts
+        )
+
+    def with_reports(self, reports: MutableSequence[ScanReport]) -> LateDataset:
+        """The same dataset; reports of its scans are added to `reports`."""
+        told = LateDataset(self._table, options=self._options, conjuncts=self._conjuncts)
+        told._reports = reports
+        return told
 
     def with_options(self, **changes: Any) -> LateDataset:
         """The same files with some options changed."""

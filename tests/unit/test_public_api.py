@@ -25,6 +25,7 @@ def test_public_names_are_pinned():
         "ScanOptions",
         "ScanReport",
         "ScanRequest",
+        "SessionContext",
         "__version__",
         "dataset",
     ]

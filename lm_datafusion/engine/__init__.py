@@ -1,0 +1,14 @@
+"""DataFusion's session, with late materialization inside.
+
+In: SQL. Out: `datafusion.DataFrame`s whose table references are served by the path that suits
+them.
+
+Invariant: every answer, schema and error is the one DataFusion gives.
+"""
+
+from __future__ import annotations
+
+from lm_datafusion.engine.explanation import ReferencePlan, ScanExplanation
+from lm_datafusion.engine.session import SessionContext
+
+__all__ = ["ReferencePlan", "ScanExplanation", "SessionContext"]
