@@ -25,7 +25,8 @@ from lm_datafusion.dataset.schema import unify_schemas, with_string_type
 from lm_datafusion.dataset.verbs import ScanVerbs
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.options import ScanOptions
-from lm_datafusion.plan import ScanRequest, Table
+from lm_datafusion.plan import FilePart, ScanRequest, Table
+from lm_datafusion.predicate.conjunct import bind_conjuncts, check_expressions
 from lm_datafusion.predicate.expression import Meaning
 from lm_datafusion.scan import load_facts, plan_scan
 from lm_datafusion.storage import LocalStorage
@@ -167,13 +168,9 @@ class LateDataset(ScanVerbs, ds.Dataset):
         plan = plan_scan(self._table, request, self._options, metrics)
         pruned = _pruned(metrics.report(), plan.tasks)
         for group in _balanced(plan.tasks, self._options.worker_count):
-            row_groups: dict[str, frozenset[int]] = {}
-            for task in group:
-                path = task.file.version.path
-                row_groups[path] = row_groups.get(path, frozenset()) | {task.access.row_group}
             yield LateFragment(
                 self._table,
-                row_groups,
+                _parts(group),
                 conjuncts=self._conjuncts,
                 options=self._options.with_changes(threads=1),
                 on_report=self._reports.append,
@@ -184,6 +181,8 @@ class LateDataset(ScanVerbs, ds.Dataset):
     def filter(self, expression: Filter) -> LateDataset:
         """A dataset of the rows that match; filters add up."""
         added = conjuncts_of(expression, self._table.schema)
+        # Bound here only to say at once what is wrong with it.
+        check_expressions(bind_conjuncts(added, self._table.schema), self._table.schema)
         filtered = LateDataset(
             self._table, options=self._options, conjuncts=self._conjuncts + added
         )
@@ -283,6 +282,17 @@ def _balanced(tasks: Sequence[RowGroupTask], count: int) -> list[list[RowGroupTa
         groups[-1].append(task)
         done += task.access.row_count
     return groups
+
+
+def _parts(tasks: Sequence[RowGroupTask]) -> dict[int, FilePart]:
+    versions = {task.file.place: task.file.version for task in tasks}
+    row_groups: dict[int, set[int]] = {}
+    for task in tasks:
+        row_groups.setdefault(task.file.place, set()).add(task.access.row_group)
+    return {
+        place: FilePart(version=versions[place], row_groups=frozenset(groups))
+        for place, groups in row_groups.items()
+    }
 
 
 def _restore_dataset(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import urllib.parse
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -43,16 +43,20 @@ def load_table_files(
         FileMissingError: Nothing is there.
         OptionError: The source is of no use.
     """
-    if isinstance(source, str | os.PathLike):
-        sources = [os.fspath(source)]
-    elif isinstance(source, Iterable):
-        sources = [os.fspath(item) for item in source]
-    else:
-        raise OptionError(f"a path, a list of paths or a glob is expected, not {source!r}")
+    sources = _paths(source)
     if not sources:
         raise OptionError("no path was given")
     found = [pair for item in sources for pair in _expand(item, storage)]
     return _with_partitions(found)
+
+
+def _paths(source: object) -> list[str]:
+    if isinstance(source, str | os.PathLike):
+        return [os.fspath(source)]
+    items: list[Any] = list(source) if isinstance(source, Iterable) else [None]
+    if not all(isinstance(item, str | os.PathLike) for item in items):
+        raise OptionError(f"a path, a list of paths or a glob is expected, not {source!r}")
+    return [os.fspath(item) for item in items]
 
 
 def _expand(source: str, storage: Storage) -> list[tuple[str, str]]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lm_datafusion.options import ScanOptions
     from lm_datafusion.plan import Table
     from lm_datafusion.predicate.conjunct import Conjunct
-    from lm_datafusion.scan.planner import RowGroups
+    from lm_datafusion.scan.planner import FileParts
 
 
 class LateFragment(ScanVerbs, ds.Fragment):
@@ -37,7 +37,7 @@ class LateFragment(ScanVerbs, ds.Fragment):
     def __init__(
         self,
         table: Table,
-        row_groups: RowGroups,
+        parts: FileParts,
         *,
         conjuncts: tuple[Conjunct, ...],
         options: ScanOptions,
@@ -46,7 +46,7 @@ class LateFragment(ScanVerbs, ds.Fragment):
     ) -> None:
         # The base class cannot be initialised from Python; every member of it is overridden.
         self._table = table
-        self._row_groups = row_groups
+        self._parts = parts
         self._conjuncts = conjuncts
         self._options = options
         self._on_report = on_report
@@ -64,9 +64,13 @@ class LateFragment(ScanVerbs, ds.Fragment):
         return pc.scalar(True)
 
     @property
-    def row_groups(self) -> RowGroups:
+    def row_groups(self) -> dict[str, frozenset[int]]:
         """Row groups by path."""
-        return self._row_groups
+        found: dict[str, frozenset[int]] = {}
+        for part in self._parts.values():
+            path = part.version.path
+            found[path] = found.get(path, frozenset()) | part.row_groups
+        return found
 
     def scanner(
         self,
@@ -98,7 +102,7 @@ class LateFragment(ScanVerbs, ds.Fragment):
             columns=columns,
             conjuncts=self._conjuncts + own,
             options=tuned(self._options, batch_size=taken, use_threads=use_threads),
-            only=self._row_groups,
+            only=self._parts,
             on_report=self._on_report,
             pruned=self._pruned,
         )
@@ -107,11 +111,11 @@ class LateFragment(ScanVerbs, ds.Fragment):
         return self.scanner(columns=columns, filter=filter, **tuning)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore_fragment, (self._table, self._row_groups, self._conjuncts, self._options)
+        return _restore_fragment, (self._table, self._parts, self._conjuncts, self._options)
 
     def __repr__(self) -> str:
-        count = sum(len(groups) for groups in self._row_groups.values())
-        return f"<LateFragment of {count} row groups in {len(self._row_groups)} files>"
+        count = sum(len(part.row_groups) for part in self._parts.values())
+        return f"<LateFragment of {count} row groups in {len(self._parts)} files>"
 
 
 def tuned(options: ScanOptions, *, batch_size: int | None, use_threads: bool) -> ScanOptions:
@@ -123,8 +127,8 @@ def tuned(options: ScanOptions, *, batch_size: int | None, use_threads: bool) ->
 
 def _restore_fragment(
     table: Table,
-    row_groups: RowGroups,
+    parts: FileParts,
     conjuncts: tuple[Conjunct, ...],
     options: ScanOptions,
 ) -> LateFragment:
-    return LateFragment(table, row_groups, conjuncts=conjuncts, options=options)
+    return LateFragment(table, parts, conjuncts=conjuncts, options=options)

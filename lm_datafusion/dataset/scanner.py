@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 from lm_datafusion.errors import OptionError
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.plan import ScanRequest
+from lm_datafusion.predicate.conjunct import check_expressions
 from lm_datafusion.predicate.expression import Meaning, translate_expression
 from lm_datafusion.predicate.expression_tree import ExpressionTree, fields
 from lm_datafusion.scan import ScanRun, plan_scan
@@ -29,12 +30,14 @@ from lm_datafusion.sql import parse_condition
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import numpy.typing as npt
+
     from lm_datafusion.dataset.verbs import Columns, Filter
     from lm_datafusion.metrics import ScanReport
     from lm_datafusion.options import ScanOptions
     from lm_datafusion.plan import ReadPlan, Table
     from lm_datafusion.predicate.conjunct import Conjunct
-    from lm_datafusion.scan.planner import RowGroups
+    from lm_datafusion.scan.planner import FileParts
 
 
 class LateScanner(ds.Scanner):
@@ -47,7 +50,7 @@ class LateScanner(ds.Scanner):
         columns: Columns,
         conjuncts: tuple[Conjunct, ...],
         options: ScanOptions,
-        only: RowGroups | None = None,
+        only: FileParts | None = None,
         on_report: Callable[[ScanReport], None] | None = None,
         pruned: Mapping[str, int] | None = None,
     ) -> None:
@@ -58,6 +61,7 @@ class LateScanner(ds.Scanner):
         self._on_report = on_report
         self._pruned = pruned or {}
         self._conjuncts = conjuncts
+        self._columns = columns
         self._expressions = _projection(columns)
         self._names = _column_names(columns, table.schema)
         self._metrics: ScanMetrics | None = None
@@ -99,12 +103,7 @@ class LateScanner(ds.Scanner):
 
     def to_table(self) -> pa.Table:
         """The matching rows as a table."""
-        batches = list(self.to_batches())
-        if not self.projected_schema:
-            # A table without columns cannot be put together from batches and keep its length.
-            rows = sum(batch.num_rows for batch in batches)
-            return pa.table({"rows": pa.nulls(rows)}).select([])
-        return pa.Table.from_batches(batches, schema=self.projected_schema)
+        return self._table_of(list(self.to_batches()))
 
     def head(self, num_rows: int) -> pa.Table:
         """The first matching rows; reading stops once they are found."""
@@ -117,7 +116,7 @@ class LateScanner(ds.Scanner):
                 missing -= kept[-1].num_rows
         finally:
             batches.close()  # type: ignore[attr-defined]  # a generator
-        return pa.Table.from_batches(kept, schema=self.projected_schema)
+        return self._table_of(kept)
 
     def take(self, indices: Any) -> pa.Table:
         """Rows by position, in the order asked for.
@@ -125,17 +124,25 @@ class LateScanner(ds.Scanner):
         Raises:
             OptionError: A position that is not there.
         """
-        positions = np.asarray(indices, dtype=np.int64)
-        if self._conjuncts or self._only is not None:
-            return self.to_table().take(pa.array(positions))
-        wanted, order = np.unique(positions, return_inverse=True)
+        positions = _positions(indices)
+        if self._conjuncts:
+            table = self.to_table()
+            _check_inside(positions, table.num_rows)
+            return self._reordered(table, positions)
         plan, metrics = self._next_plan()
+        _check_inside(positions, sum(task.access.row_count for task in plan.tasks))
+        wanted, order = np.unique(positions, return_inverse=True)
         fetched = list(self._run((plan_row_fetch(plan, wanted), metrics)))
-        table = pa.Table.from_batches(fetched, schema=self.projected_schema)
-        if table.num_rows != len(wanted):
-            raise OptionError(
-                f"row {wanted[-1] if wanted[0] >= 0 else wanted[0]} is outside the dataset"
-            )
+        return self._reordered(self._table_of(fetched), order)
+
+    def _table_of(self, batches: list[pa.RecordBatch]) -> pa.Table:
+        if not self.projected_schema:
+            return _table_without_columns(sum(batch.num_rows for batch in batches))
+        return pa.Table.from_batches(batches, schema=self.projected_schema)
+
+    def _reordered(self, table: pa.Table, order: npt.NDArray[np.int64]) -> pa.Table:
+        if not self.projected_schema:
+            return _table_without_columns(len(order))
         return table.take(pa.array(order))
 
     def count_rows(self) -> int:
@@ -153,7 +160,18 @@ class LateScanner(ds.Scanner):
             only=self._only,
             on_report=self._on_report,
         )
-        return sum(batch.num_rows for batch in counting.to_batches())
+        count = sum(batch.num_rows for batch in counting.to_batches())
+        self._metrics = counting._metrics
+        return count
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore_scanner, (
+            self._table,
+            self._columns,
+            self._conjuncts,
+            self._options,
+            self._only,
+        )
 
     def __repr__(self) -> str:
         filters = " AND ".join(map(str, self._conjuncts)) or "all rows"
@@ -188,6 +206,7 @@ class LateScanner(ds.Scanner):
     def _run(self, planned: tuple[ReadPlan, ScanMetrics]) -> Iterator[pa.RecordBatch]:
         plan, metrics = planned
         self._metrics = metrics
+        check_expressions((step.conjunct for step in plan.row_filter.steps), plan.filter_schema)
         try:
             for batch in ScanRun(plan, metrics).batches():
                 yield self._projected(batch)
@@ -239,6 +258,34 @@ def _column_names(columns: Columns, schema: pa.Schema) -> list[str]:
     found = [f.path[0] for e in expressions.values() for f in fields(ExpressionTree(e).root)]
     # An expression without columns still needs to know how many rows there are.
     return list(dict.fromkeys(found)) or list(schema.names[:1])
+
+
+def _positions(indices: Any) -> npt.NDArray[np.int64]:
+    positions = np.asarray(indices)
+    if positions.ndim != 1 or (positions.size and positions.dtype.kind not in "iu"):
+        raise OptionError(f"rows are asked for by a list of whole numbers, not {indices!r}")
+    return positions.astype(np.int64)
+
+
+def _check_inside(positions: npt.NDArray[np.int64], row_count: int) -> None:
+    outside = positions[(positions < 0) | (positions >= row_count)]
+    if outside.size:
+        raise OptionError(f"there is no row {outside[0]}: rows are 0 to {row_count - 1}")
+
+
+def _table_without_columns(row_count: int) -> pa.Table:
+    """Not made from batches or by `take`, which lose the length of a table without columns."""
+    return pa.table({"rows": pa.nulls(row_count)}).select([])
+
+
+def _restore_scanner(
+    table: Table,
+    columns: Columns,
+    conjuncts: tuple[Conjunct, ...],
+    options: ScanOptions,
+    only: FileParts | None,
+) -> LateScanner:
+    return LateScanner(table, columns=columns, conjuncts=conjuncts, options=options, only=only)
 
 
 def _table_name(table: Table) -> str:

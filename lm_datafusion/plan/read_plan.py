@@ -21,15 +21,25 @@ class FilePlan:
     """One file: which of its columns are which of the table's, and what it does not store.
 
     Attributes:
+        place: Its place among the files of the table.
         version: The file the plan was made for.
         columns: Table column to top-level column of the file.
         constants: Table columns with one value for the whole file: partitions, and null for
             columns the file does not have.
     """
 
+    place: int
     version: FileVersion
     columns: Mapping[str, int]
     constants: Mapping[str, pa.Scalar]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePart:
+    """Some row groups of one version of a file."""
+
+    version: FileVersion
+    row_groups: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from lm_datafusion.errors import ColumnNotFoundError, LateError, SqlError
+from lm_datafusion.errors import ColumnNotFoundError, LateError, OptionError, SqlError
 from lm_datafusion.predicate import evaluator
 from lm_datafusion.predicate.fold import Translator
 from lm_datafusion.predicate.tree import Predicate, Residual
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import pyarrow.compute as pc
 
@@ -105,6 +105,31 @@ def bind_conjuncts(conjuncts: Sequence[Conjunct], schema: pa.Schema) -> tuple[Bo
         return _bind([whole], narrow)
 
 
+def check_expressions(conjuncts: Iterable[BoundConjunct], schema: pa.Schema) -> None:
+    """Says what is wrong with PyArrow's expressions before they are evaluated.
+
+    Not part of binding: DataFusion binds what it will push, only to learn the schema, and PyArrow
+    need not be able to evaluate that.
+
+    Raises:
+        OptionError: PyArrow does not take an expression for a condition over this schema.
+    """
+    for conjunct in conjuncts:
+        if conjunct.conjunct.expression is not None:
+            _check_expression(conjunct.conjunct.expression, schema)
+
+
+def _check_expression(expression: pc.Expression, schema: pa.Schema) -> None:
+    plain = pa.schema([pa.field(field.name, _without_view(field.type)) for field in schema])
+    source = ds.InMemoryDataset(plain.empty_table())
+    try:
+        found = source.scanner(columns={"p": expression}).projected_schema.field(0).type
+    except pa.ArrowException as error:
+        raise OptionError(f"the filter {expression} cannot be evaluated: {error}") from error
+    if not (pa.types.is_boolean(found) or pa.types.is_null(found)):
+        raise OptionError(f"the filter {expression} is a value of type {found}, not a condition")
+
+
 def _as_one(conjuncts: Sequence[Conjunct]) -> Conjunct | None:
     """All conjuncts as a single one, if DataFusion evaluates all of them."""
     if len(conjuncts) < 2 or any(c.expression is not None for c in conjuncts):  # noqa: PLR2004 two
@@ -147,7 +172,10 @@ def _evaluate_expression(expression: pc.Expression, batch: pa.RecordBatch) -> pa
     arrays = [column.cast(_without_view(column.type)) for column in batch.columns]
     table = pa.Table.from_arrays(arrays, names=batch.schema.names)
     scanner = ds.InMemoryDataset(table).scanner(columns={"p": expression}, use_threads=False)
-    return evaluator.as_boolean(scanner.to_table().column(0).combine_chunks())
+    try:
+        return evaluator.as_boolean(scanner.to_table().column(0).combine_chunks())
+    except pa.ArrowException as error:
+        raise evaluator.EvaluationError(f"{expression}: {error}") from error
 
 
 def _without_view(data_type: pa.DataType) -> pa.DataType:

@@ -124,7 +124,9 @@ def as_boolean(array: pa.Array) -> pa.BooleanArray:
 
 
 def _empty_batch(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+    # Metadata stays behind: it may be bytes, and DataFusion takes text only.
+    bare = pa.schema([pa.field(f.name, f.type, f.nullable) for f in schema])
+    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in bare], schema=bare)
 
 
 def _check_boolean(selected: DataFrame, texts: Sequence[str]) -> None:

@@ -56,6 +56,7 @@ class ColumnCursor:
         column: Its place among the file's top-level columns; None for a constant.
         constant: Its value where the file does not store it.
         is_encoded: Whether it is read as dictionary codes.
+        path: The file, for errors.
     """
 
     name: str
@@ -63,6 +64,7 @@ class ColumnCursor:
     column: int | None = None
     constant: pa.Scalar | None = None
     is_encoded: bool = False
+    path: str = ""
     _segments: list[_Segment] = field(default_factory=list)
 
     def take_held(
@@ -116,7 +118,8 @@ class ColumnCursor:
             return values if values.type == self.data_type else values.cast(self.data_type)
         except (pa.ArrowException, NotImplementedError) as error:
             raise UnsupportedFeatureError(
-                f'column "{self.name}": {values.type} cannot become {self.data_type}: {error}'
+                f'{self.path}, column "{self.name}": {values.type} cannot become'
+                f" {self.data_type}: {error}"
             ) from error
 
 

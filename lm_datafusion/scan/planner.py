@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lm_datafusion.errors import ColumnNotFoundError, OptionError
+from lm_datafusion.errors import ColumnNotFoundError, FileChangedError, OptionError
 from lm_datafusion.formats.parquet.cache import FACTS
 from lm_datafusion.formats.parquet.statistics import RowGroupStatistics
 from lm_datafusion.plan import FilePlan, FilterStep, ReadPlan, RowFilter, plan_row_filter
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from lm_datafusion.formats.parquet.footer import FileFacts
     from lm_datafusion.metrics import ScanMetrics
     from lm_datafusion.options import ScanOptions
-    from lm_datafusion.plan import RowGroupTask, ScanRequest, Table, TableFile
+    from lm_datafusion.plan import FilePart, RowGroupTask, ScanRequest, Table, TableFile
     from lm_datafusion.predicate.conjunct import BoundConjunct
     from lm_datafusion.storage import Storage
 
-    # By path: the row groups that are to be scanned.
-    RowGroups = Mapping[str, frozenset[int]]
+    # By the place of a file in the table, for a path may be there twice.
+    FileParts = Mapping[int, FilePart]
 
 
 def plan_scan(
@@ -45,7 +45,7 @@ def plan_scan(
     request: ScanRequest,
     options: ScanOptions,
     metrics: ScanMetrics,
-    only: RowGroups | None = None,
+    only: FileParts | None = None,
 ) -> ReadPlan:
     """Plans a scan.
 
@@ -54,12 +54,12 @@ def plan_scan(
         request: What is wanted.
         options: How to scan.
         metrics: Counts what planning sees and prunes.
-        only: Row groups by path, if not all are wanted.
+        only: The row groups that are wanted, if not all are.
 
     Raises:
         ColumnNotFoundError: A column that the table does not have.
         SqlError: A conjunct that DataFusion rejects.
-        StorageError: A file that cannot be read.
+        StorageError: A file that cannot be read, or is not the one that parts are wanted of.
         CorruptFileError: A file that is no Parquet file.
     """
     check_columns(request.columns, table.schema)
@@ -67,23 +67,26 @@ def plan_scan(
     needed = dict.fromkeys(
         [*request.columns, *(name for conjunct in conjuncts for name in conjunct.columns)]
     )
-    schema = pa.schema([table.schema.field(name) for name in needed])
+    # Metadata may be bytes, and DataFusion, which evaluates over this schema, takes text only.
+    schema = pa.schema([table.schema.field(name).remove_metadata() for name in needed])
     tasks: list[RowGroupTask] = []
     steps: RowFilter | None = None
-    for file in table.files:
-        if only is not None and file.path not in only:
+    for place, file in enumerate(table.files):
+        part = None if only is None else only.get(place)
+        if only is not None and part is None:
             continue
         facts = load_facts(table.storage, file.path, options, metrics)
+        if part is not None and part.version != facts.version:
+            raise FileChangedError(f"{file.path} changed after it was planned for")
         context = PruningContext(
             facts=facts,
-            file_plan=_file_plan(file, facts, schema),
+            file_plan=_file_plan(place, file, facts, schema),
             conjuncts=conjuncts,
             schema=schema,
             options=options,
             metrics=metrics,
         )
-        wanted = None if only is None else only[file.path]
-        tasks += plan_tasks(context, wanted)
+        tasks += plan_tasks(context, None if part is None else part.row_groups)
         if steps is None and conjuncts:
             steps = _row_filter(conjuncts, context)
     return ReadPlan(
@@ -125,7 +128,7 @@ def load_facts(
         return FACTS.load(counted, limit_bytes=options.metadata_cache_bytes)
 
 
-def _file_plan(file: TableFile, facts: FileFacts, schema: pa.Schema) -> FilePlan:
+def _file_plan(place: int, file: TableFile, facts: FileFacts, schema: pa.Schema) -> FilePlan:
     columns: dict[str, int] = {}
     constants: dict[str, pa.Scalar] = {}
     for field in schema:
@@ -137,7 +140,7 @@ def _file_plan(file: TableFile, facts: FileFacts, schema: pa.Schema) -> FilePlan
             columns[field.name] = index
         else:
             constants[field.name] = pa.scalar(None, field.type)
-    return FilePlan(version=facts.version, columns=columns, constants=constants)
+    return FilePlan(place=place, version=facts.version, columns=columns, constants=constants)
 
 
 def _row_filter(conjuncts: Sequence[BoundConjunct], context: PruningContext) -> RowFilter:

@@ -26,6 +26,28 @@ Task = TypeVar("Task")
 Item = TypeVar("Item")
 
 
+def call_aside(call: Callable[[], Item]) -> Item:
+    """Calls on a thread of its own and waits.
+
+    For what planning asks of DataFusion: the planning thread may be one that DataFusion runs.
+    """
+    results: list[Item] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:  # noqa: BLE001 raised again by the caller
+            errors.append(error)
+
+    thread = threading.Thread(target=work, name="lm-scan-plan", daemon=True)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
 class _Output(Generic[Item]):
     """What one task has produced and nobody took yet."""
 

@@ -13,6 +13,7 @@ Invariant: pruning fails open. An error of any stage costs one count of
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ from lm_datafusion.predicate.tree import (
     references,
 )
 from lm_datafusion.pruning import PruningStatistics, Verdict, judge
+from lm_datafusion.scan.pool import call_aside
 from lm_datafusion.selection.filters import filter_to_mask
 
 if TYPE_CHECKING:
@@ -117,8 +119,9 @@ def _prune_by_constants(
         if not is_constant or conjunct.conjunct.is_volatile:
             continue
         arrays = [pa.array([constants[n].as_py()], context.schema.field(n).type) for n in names]
+        row = pa.record_batch(arrays, names=list(names))
         try:
-            answer = conjunct.evaluate(pa.record_batch(arrays, names=list(names)))
+            answer = call_aside(functools.partial(conjunct.evaluate, row))
             holds = answer[0].as_py() is True
         except Exception:  # noqa: BLE001 the scan will say it better
             context.metrics.add(predicate_evaluation_errors=1)

@@ -130,6 +130,7 @@ class RowGroupScan:
             field.type,
             column=column,
             is_encoded=self._can_encode(column),
+            path=self._task.file.version.path,
         )
 
     def _can_encode(self, column: int) -> bool:

@@ -92,7 +92,10 @@ class LocalFile:
 
     def check_unchanged(self) -> None:
         """Raises `FileChangedError` if the open file is not the planned version any more."""
-        now = _version(self._version.path, os.fstat(self._handle))
+        try:
+            now = _version(self._version.path, os.fstat(self._handle))
+        except OSError as error:
+            raise StorageError(f"{self._version.path}: {error.strerror or error}") from error
         if now != self._version:
             raise FileChangedError(f"{self._version.path} changed after it was planned for")
 

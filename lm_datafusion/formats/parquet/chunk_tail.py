@@ -101,8 +101,11 @@ def _tail(encoding_stats: list[Fields] | None, column_chunk: Fields) -> ChunkTai
     )
 
 
-def _range(offset: int | None, length: int | None) -> ByteRange | None:
-    return ByteRange(offset, length) if offset and length else None
+def _range(offset: object, length: object) -> ByteRange | None:
+    """The range two fields of a footer say, if they are numbers as they should be."""
+    if isinstance(offset, int) and isinstance(length, int) and offset > 0 and length > 0:
+        return ByteRange(offset, length)
+    return None
 
 
 def _all_dictionary(encoding_stats: list[Fields] | None) -> bool | None:

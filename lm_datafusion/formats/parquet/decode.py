@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lm_datafusion.errors import CorruptFileError, LateError, UnsupportedFeatureError
 from lm_datafusion.formats.parquet.footer import open_reader
@@ -235,13 +236,16 @@ class RowGroupDecoder:
             values = reader.read_column(index)
         except _NOT_SPLICED:
             return None
-        if len(values) != piece.covered.row_count:
+        if len(values) != piece.covered.row_count or not _codes_fit(values):
             return None
         return DecodedColumn(rows=piece.covered, values=_single(values))
 
     def _fetch(self, pieces: list[_Piece]) -> pa.Buffer:
         """Fetches the pages of all pieces straight to their places in a spliced file."""
         wanted = [r for piece in pieces for leaf in piece.ranges for r in leaf]
+        size_bytes = self._file.version.size_bytes
+        if any(r.offset < 0 or r.length < 0 or r.stop > size_bytes for r in wanted):
+            raise ValueError("pages lie outside the file")
         length = sum(r.length for r in wanted)
         self._metrics.add(bytes_scanned=length)
         self._pages_fetched += sum(piece.page_count for piece in pieces)
@@ -297,10 +301,10 @@ class RowGroupDecoder:
                 column=field.name,
                 offset_bytes=start,
             ) from error
-        if len(values) != request.rows.total_rows:
+        if len(values) != request.rows.total_rows or not _codes_fit(values):
             raise CorruptFileError(
                 f"row group {self._row_group} has {len(values)} values for"
-                f" {request.rows.total_rows} rows",
+                f" {request.rows.total_rows} rows, or values outside its dictionary",
                 path=path,
                 column=field.name,
             )
@@ -310,6 +314,18 @@ class RowGroupDecoder:
 def _single(values: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """One array where there is one; chunks that overflow an array together stay apart."""
     return values.chunk(0) if values.num_chunks == 1 else values
+
+
+def _codes_fit(values: pa.ChunkedArray) -> bool:
+    """Whether every code is one of its dictionary: pyarrow looks only when it decodes values."""
+    if not pa.types.is_dictionary(values.type):
+        return True
+    for chunk in values.chunks:
+        bounds = pc.min_max(chunk.indices)
+        low, high = bounds["min"].as_py(), bounds["max"].as_py()
+        if low is not None and not 0 <= low <= high < len(chunk.dictionary):
+            return False
+    return True
 
 
 def _coverage(rows: RowSelection, locations: list[PageLocations]) -> RowSelection:

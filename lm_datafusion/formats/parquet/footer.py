@@ -23,7 +23,7 @@ from lm_datafusion.formats.parquet.chunk_tail import (
     parse_chunk_tails,
 )
 from lm_datafusion.formats.parquet.schema_elements import SchemaElements, parse_schema_elements
-from lm_datafusion.formats.parquet.spec import MAGIC
+from lm_datafusion.formats.parquet.spec import MAGIC, PhysicalType
 from lm_datafusion.formats.parquet.thrift import ThriftError
 from lm_datafusion.storage import ByteRange
 
@@ -65,23 +65,58 @@ class FileFacts:
 
     def row_count(self, row_group: int) -> int:
         """Rows of a row group."""
-        return int(self.metadata.row_group(row_group).num_rows)
+        count = int(self.metadata.row_group(row_group).num_rows)
+        if count < 0:
+            raise CorruptFileError(
+                f"row group {row_group} is said to have {count} rows", path=self.version.path
+            )
+        return count
 
     def chunk(self, row_group: int, leaf: int) -> ChunkFacts:
         """The facts of one column chunk."""
         key = (row_group, leaf)
         facts = self._chunks.get(key)
         if facts is None:
-            group = self.metadata.row_group(row_group)
-            metadata = group.column(leaf)
+            metadata = self._chunk_metadata(row_group, leaf)
             facts = ChunkFacts(
                 metadata,
                 self.elements.leaves[leaf],
-                group.num_rows,
+                self.row_count(row_group),
                 lambda: self._find_tail(metadata, row_group, leaf),
             )
             facts = self._chunks.setdefault(key, facts)
         return facts
+
+    def _chunk_metadata(self, row_group: int, leaf: int) -> pq.ColumnChunkMetaData:
+        """Pyarrow's facts of a chunk, where it has them: else it would abort the process."""
+        if self._is_encrypted(row_group, leaf):
+            name = ".".join(self.elements.leaves[leaf].path)
+            raise UnsupportedFeatureError(
+                f'{self.version.path}, column "{name}": encrypted; decrypt the file first'
+            )
+        try:
+            metadata = self.metadata.row_group(row_group).column(leaf)
+        except IndexError:
+            metadata = None
+        known = self.elements.leaves[leaf]
+        physical_type = self.elements.elements[known.element_index].physical_type
+        if metadata is None or physical_type != _physical_type(metadata.physical_type):
+            raise CorruptFileError(
+                f"row group {row_group} does not fit the schema",
+                path=self.version.path,
+                column=".".join(known.path),
+            )
+        return metadata
+
+    def _is_encrypted(self, row_group: int, leaf: int) -> bool:
+        """Whether a chunk of a file with a plain footer is encrypted.
+
+        Such a footer is signed, so its metadata ends before it does.
+        """
+        if self.metadata.serialized_size == len(self.footer):
+            return False
+        tail = self._parsed_tail(row_group, leaf)
+        return tail is None or tail.is_encrypted
 
     def chunks_of(self, row_group: int, column: int) -> list[ChunkFacts]:
         """The chunks of a top-level column: one, or one per leaf of a nested column."""
@@ -115,6 +150,12 @@ class FileFacts:
             if found is not None:
                 tail, self._search_start = found
                 return tail
+        except (ThriftError, AttributeError, TypeError):
+            return None
+        return self._parsed_tail(row_group, leaf)
+
+    def _parsed_tail(self, row_group: int, leaf: int) -> ChunkTail | None:
+        try:
             if self._all_tails is None:
                 self._all_tails = parse_chunk_tails(self.footer)
             return self._all_tails[row_group][leaf]
@@ -132,6 +173,10 @@ def _writer_schema(metadata: pq.FileMetaData, num_fields: int) -> pa.Schema | No
     except (pa.ArrowException, ValueError, OSError):
         return None
     return schema if len(schema) == num_fields else None
+
+
+def _physical_type(name: str) -> int | None:
+    return PhysicalType[name] if name in PhysicalType.__members__ else None
 
 
 def load_file_facts(file: OpenFile) -> FileFacts:
