@@ -87,6 +87,17 @@ def planned_scans(plan: LogicalPlan) -> dict[str, list[PlannedScan]]:
     return scans
 
 
+def has_join(plan: LogicalPlan) -> bool:
+    """Whether rows of two tables meet in a plan."""
+    waiting = [plan]
+    while waiting:
+        node = waiting.pop()
+        if type(node.to_variant()).__name__ == "Join":
+            return True
+        waiting += node.inputs()
+    return False
+
+
 def common_filters(scans: list[PlannedScan]) -> list[Expr]:
     """Filters that every scan of a table has."""
     first, *others = scans

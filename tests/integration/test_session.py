@@ -131,6 +131,15 @@ def test_statements_give_what_datafusion_gives(files, path):
         assert rows(served) == rows(expected), statement
 
 
+def test_pushdown_is_not_used_under_joins(files):
+    _, ours = contexts(files, "native_pushdown")
+    (alone,) = ours.explain_scan("SELECT x FROM a WHERE id = 3").references
+    assert alone.path == "native_pushdown"
+    joined = ours.explain_scan("SELECT a.x FROM a RIGHT JOIN b ON a.id = b.id WHERE a.x > 3")
+    assert {plan.path for plan in joined.references} == {"native"}
+    assert "join" in joined.references[0].reason
+
+
 def test_the_late_path_scans_late_and_reports_it(files):
     _, late = contexts(files, "late")
     late.sql("SELECT x FROM a WHERE id = 3 AND name LIKE '%n%'").collect()

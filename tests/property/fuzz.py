@@ -3,6 +3,8 @@
     python -m tests.property.fuzz --cases 20000
     python -m tests.property.fuzz --seed 123456 --cases 1     # replays one case
 
+    python -m tests.property.fuzz --statements --cases 5000   # SQL statements, on every path
+
 Case i of a run has the seed `--seed` + i; a failure prints the seed that replays it.
 """
 
@@ -19,6 +21,7 @@ import time
 import traceback
 
 from tests.property.cases import run_case
+from tests.property.statements import run_statement
 
 # What a run must have met to mean something; summed up and printed at the end.
 SEEN = (
@@ -43,13 +46,24 @@ def run_seed(seed: int) -> tuple[str | None, dict[str, int]]:
     return None, {} if report is None else {name: getattr(report, name) for name in SEEN}
 
 
+def run_statement_seed(seed: int) -> tuple[str | None, dict[str, int]]:
+    """As `run_seed`, for a statement."""
+    try:
+        run_statement(random.Random(seed))
+    except BaseException:  # noqa: BLE001 reported with its seed
+        return traceback.format_exc(), {}
+    return None, {}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Random scans against DataFusion in memory.")
     parser.add_argument("--cases", type=int, default=20_000, help="how many cases to run")
     parser.add_argument("--seed", type=int, help="seed of the first case (default: random)")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--stop-after", type=int, default=5, help="failures to show, then stop")
+    parser.add_argument("--statements", action="store_true", help="statements, not scans")
     arguments = parser.parse_args()
+    run = run_statement_seed if arguments.statements else run_seed
     seed = random.SystemRandom().randrange(1 << 31) if arguments.seed is None else arguments.seed
     print(f"seed {seed}, {arguments.cases} cases", flush=True)  # noqa: T201
     failures, started = 0, time.monotonic()
@@ -58,7 +72,7 @@ def main() -> int:
     with concurrent.futures.ProcessPoolExecutor(arguments.workers, mp_context=context) as pool:
         seeds = range(seed, seed + arguments.cases)
         for done, (case, (failure, counts)) in enumerate(
-            zip(seeds, pool.map(run_seed, seeds, chunksize=20), strict=True), start=1
+            zip(seeds, pool.map(run, seeds, chunksize=20), strict=True), start=1
         ):
             seen.update(counts)
             if failure is not None:
@@ -70,7 +84,7 @@ def main() -> int:
             if done % 1000 == 0:
                 rate = done / (time.monotonic() - started)
                 print(f"{done} cases, {failures} failures, {rate:.0f}/s", flush=True)  # noqa: T201
-    for name in SEEN:
+    for name in () if arguments.statements else SEEN:
         print(f"{seen[name]:>10,} {name}")  # noqa: T201
     print(f"{failures} failures in {done} cases from seed {seed}")  # noqa: T201
     return 1 if failures else 0
