@@ -108,6 +108,10 @@ def _is_nan(literal: pa.Scalar) -> bool:
     return pa.types.is_floating(literal.type) and math.isnan(literal.as_py())
 
 
+def _is_zero(literal: pa.Scalar) -> bool:
+    return pa.types.is_floating(literal.type) and literal.as_py() == 0
+
+
 def _leaf(
     leaf: Comparison | NullSafeEqual | InList | Prefix | IsNull,
     statistics: PruningStatistics,
@@ -173,7 +177,7 @@ def _comparison(
         return anything, anything
     lower, upper = _bounds(column, literal.type, statistics)
     value = _comparable_scalar(literal)
-    if pa.types.is_floating(literal.type) and value.as_py() == 0:
+    if _may_be_nan(column, statistics) and _is_zero(literal):
         operator = _WITH_EQUAL.get(operator, operator)
     match operator:
         case Operator.EQ | Operator.NE:
@@ -195,7 +199,8 @@ def _comparison(
             assert_never(operator)
 
 
-# For zero, so that its sign does not matter.
+# For zero, so that its sign does not matter. Only where zeros are stored with a sign: what it
+# says of "may be false" is too little, which the caller makes up for in floating point columns.
 _WITH_EQUAL = {Operator.LT: Operator.LE, Operator.GT: Operator.GE}
 
 
