@@ -8,6 +8,7 @@ import pytest
 from datafusion import SessionConfig, SessionContext
 
 import lm_datafusion as lm
+from lm_datafusion.predicate.literals import literal_sql
 
 
 def expected(table: pa.Table, condition: str) -> list[dict]:
@@ -21,3 +22,38 @@ def test_integers_against_a_zero_that_is_a_float(tmp_path, condition):
     pq.write_table(table, tmp_path / "t.parquet")
     found = lm.dataset(tmp_path / "t.parquet").to_table(filter=condition).to_pylist()
     assert found == expected(table, condition)
+
+
+@pytest.mark.parametrize("partitions", [1, 8])
+def test_datafusion_filters_a_partition_column(tmp_path, partitions):
+    for year in (2023, 2024):
+        (tmp_path / f"year={year}").mkdir()
+        pq.write_table(pa.table({"x": [1, 2, 3]}), tmp_path / f"year={year}" / "t.parquet")
+    context = SessionContext(SessionConfig().with_target_partitions(partitions))
+    context.register_dataset("t", lm.dataset(tmp_path))
+    rows = context.sql("SELECT x, year FROM t WHERE year = 2024 AND x > 1 ORDER BY x").to_pydict()
+    assert rows == {"x": [2, 3], "year": [2024, 2024]}
+    joined = "SELECT a.x FROM t a JOIN t b USING (x) WHERE a.year = 2023 AND b.year = 2024"
+    assert sorted(context.sql(joined).to_pydict()["x"]) == [1, 2, 3]
+
+
+def test_statistics_shorter_than_their_type(tmp_path):
+    # DataFusion cuts bounds at 64 bytes, and pyarrow ends the process over such a bound.
+    table = pa.table({"h": pa.array([bytes([n]) * 100 for n in range(3)], pa.binary(100))})
+    context = SessionContext()
+    context.register_record_batches("t", [table.to_batches()])
+    path = tmp_path / "t.parquet"
+    context.sql(f"COPY t TO '{path}' STORED AS PARQUET").collect()
+    found = lm.dataset(path).to_table(filter="h IS NOT NULL")
+    assert found.to_pylist() == table.to_pylist()
+
+
+@pytest.mark.parametrize("data_type", [pa.float32(), pa.decimal128(10, 1)])
+def test_bloom_filter_of_floats_read_as_a_type_that_rounds_them(tmp_path, data_type):
+    path = tmp_path / "t.parquet"
+    options = {"use_dictionary": False, "bloom_filter_options": {"f": {"ndv": 100, "fpp": 0.01}}}
+    pq.write_table(pa.table({"f": [0.1200001, 0.2, 0.3]}), path, **options)
+    dataset = lm.dataset(path, schema=pa.schema([("f", data_type)]))
+    first = dataset.to_table().column("f")[0]
+    condition = f"f = {literal_sql(first)}"
+    assert dataset.to_table(filter=condition).column("f").to_pylist() == [first.as_py()]

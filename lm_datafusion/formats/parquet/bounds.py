@@ -152,12 +152,18 @@ def _decimal(value: bytes | int | None, scale: int) -> Decimal | None:
 def plain_bytes(value: pa.Scalar, physical_type: str, arrow_type: pa.DataType) -> bytes | None:
     """A literal in PLAIN encoding, as bloom filters hash it; None where that is not certain.
 
-    Zero is uncertain for floats: it has two encodings that compare equal.
+    Zero is uncertain for floats: it has two encodings that compare equal. So is a value of a type
+    that the stored one is rounded to when it is read under another schema.
     """
     if is_bytes_type(arrow_type) and physical_type == "BYTE_ARRAY":
         content = value.as_py()
         return content.encode() if isinstance(content, str) else content
     if physical_type in {"FLOAT", "DOUBLE"}:
+        is_rounded = not pa.types.is_floating(value.type) or value.type.bit_width < (
+            arrow_type.bit_width
+        )
+        if is_rounded:
+            return None
         number = value.as_py()
         is_plain = number != 0 and number == number  # noqa: PLR0124 NaN
         return np.array(number, _DTYPES[physical_type]).tobytes() if is_plain else None
