@@ -3,9 +3,9 @@
 In: the text after WHERE, and the schema it is over. Out: `Conjunct`s.
 
 1. sqlglot parses the text and splits it at AND.
-2. `now()` and its kin are replaced by the value they have now: one scan sees one time.
-3. DataFusion parses the user's text and the parts: if it does not see the same conjuncts, the
+2. DataFusion parses the user's text and the parts: if it does not see the same conjuncts, the
    user's text becomes the only conjunct.
+3. `now()` and its kin are replaced by the value they have now: one scan sees one time.
 
 Invariant: the conjunction of the parts means what the text means, to DataFusion.
 """
@@ -55,19 +55,21 @@ def parse_condition(text: str, schema: pa.Schema) -> tuple[Conjunct, ...]:
     except (ParseError, TokenError) as error:
         return _unparsed(text, schema, error)
     _check_is_condition(tree, text)
-    parts = [_with_stable_values(part) for part in _split(tree)]
-    conjuncts = [
+    parts = _split(tree)
+    texts = [part.sql(dialect=DataFusion) for part in parts]
+    if not _say_the_same(text, texts, schema):
+        columns = tuple(sorted({name for part in parts for name in _columns(part, schema)}))
+        # A value of now() cannot be put in: whatever tells the time is evaluated anew each time.
+        is_volatile = any(_is_volatile(part) or _has_stable(part) for part in parts)
+        return (Conjunct(text=text, columns=columns, is_volatile=is_volatile),)
+    return tuple(
         Conjunct(
-            text=part.sql(dialect=DataFusion),
+            text=_with_stable_values(part).sql(dialect=DataFusion),
             columns=_columns(part, schema),
             is_volatile=_is_volatile(part),
         )
         for part in parts
-    ]
-    if _say_the_same(text, conjuncts, schema) or any(map(_is_stable, tree.walk())):
-        return tuple(conjuncts)
-    columns = tuple(sorted({name for conjunct in conjuncts for name in conjunct.columns}))
-    return (Conjunct(text=text, columns=columns, is_volatile=any(map(_is_volatile, parts))),)
+    )
 
 
 def _split(tree: exp.Expr) -> list[exp.Expr]:
@@ -77,16 +79,14 @@ def _split(tree: exp.Expr) -> list[exp.Expr]:
     return [tree]
 
 
-def _say_the_same(text: str, conjuncts: list[Conjunct], schema: pa.Schema) -> bool:
+def _say_the_same(text: str, parts: list[str], schema: pa.Schema) -> bool:
     """Whether DataFusion reads the same conjuncts from the text and from the parts."""
     whole = evaluator.parsed_conjuncts(text, schema)
     try:
-        parts = [
-            name for part in conjuncts for name in evaluator.parsed_conjuncts(part.text, schema)
-        ]
+        together = [name for part in parts for name in evaluator.parsed_conjuncts(part, schema)]
     except (SqlError, ColumnNotFoundError):
         return False
-    return whole == parts
+    return whole == together
 
 
 def _columns(part: exp.Expr, schema: pa.Schema) -> tuple[str, ...]:
@@ -124,8 +124,12 @@ def _is_stable(node: exp.Expr) -> bool:
     return isinstance(node, _STABLE_NODES) or _function_name(node) in STABLE_FUNCTIONS
 
 
+def _has_stable(part: exp.Expr) -> bool:
+    return any(map(_is_stable, part.walk()))
+
+
 def _with_stable_values(part: exp.Expr) -> exp.Expr:
-    if not any(map(_is_stable, part.walk())):
+    if not _has_stable(part):
         return part
 
     def replaced(node: exp.Expr) -> exp.Expr:

@@ -57,3 +57,11 @@ def test_bloom_filter_of_floats_read_as_a_type_that_rounds_them(tmp_path, data_t
     first = dataset.to_table().column("f")[0]
     condition = f"f = {literal_sql(first)}"
     assert dataset.to_table(filter=condition).column("f").to_pylist() == [first.as_py()]
+
+
+def test_a_condition_with_now_means_what_datafusion_reads(tmp_path):
+    # `^` is a power to PostgreSQL and an exclusive or to DataFusion.
+    table = pa.table({"i": [0, 1, 2, 3], "ts": pa.array([0] * 4).cast(pa.timestamp("us"))})
+    pq.write_table(table, tmp_path / "t.parquet")
+    found = lm.dataset(tmp_path / "t.parquet").to_table(filter="i ^ 3 = 0 AND ts < now()")
+    assert found.column("i").to_pylist() == [3]
