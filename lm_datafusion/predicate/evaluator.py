@@ -142,15 +142,20 @@ def _check_scalar(expressions: Sequence[Expr], texts: Sequence[str]) -> None:
 
 
 def _has_aggregate(expression: Expr) -> bool:
-    if expression.variant_name() in {"AggregateFunction", "WindowFunction"}:
-        return True
-    if expression.variant_name() in {"Column", "Literal"}:
-        return False
-    try:
-        operands = expression.rex_call_operands()
-    except Exception:  # noqa: BLE001 kinds that Python cannot look into
-        return False
-    return any(_has_aggregate(operand) for operand in operands)
+    # A stack of our own: hundreds of ORs nest deeper than Python calls may.
+    waiting = [expression]
+    while waiting:
+        expression = waiting.pop()
+        kind = expression.variant_name()
+        if kind in {"AggregateFunction", "WindowFunction"}:
+            return True
+        if kind in {"Column", "Literal"}:
+            continue
+        try:
+            waiting += expression.rex_call_operands()
+        except Exception:  # noqa: BLE001, S112 kinds that Python cannot look into
+            continue
+    return False
 
 
 def _unaliased(expression: Expr) -> Expr:
@@ -160,10 +165,20 @@ def _unaliased(expression: Expr) -> Expr:
 
 
 def _split_conjunction(expression: Expr) -> list[Expr]:
-    if expression.variant_name() == "BinaryExpr" and expression.rex_call_operator() == "AND":
-        left, right = expression.rex_call_operands()
-        return _split_conjunction(left) + _split_conjunction(right)
-    return [expression]
+    return operands_of("AND", expression)
+
+
+def operands_of(operator: str, expression: Expr) -> list[Expr]:
+    """What a chain of one binary operator joins, from left to right, however long it is."""
+    found, waiting = [], [expression]
+    while waiting:
+        expression = waiting.pop()
+        if expression.variant_name() == "BinaryExpr" and expression.rex_call_operator() == operator:
+            left, right = expression.rex_call_operands()
+            waiting += [right, left]
+        else:
+            found.append(expression)
+    return found
 
 
 def _translated(error: Exception, schema: pa.Schema) -> LateError:

@@ -67,20 +67,23 @@ def translate_expression(
     """
     try:
         tree = ExpressionTree(expression)
-    except UnsupportedFeatureError:
+        nodes = _split(tree.root)
+        return tuple(_conjunct(node, tree, expression, schema, meaning) for node in nodes)
+    except (UnsupportedFeatureError, RecursionError):
         # Evaluated whole, over all columns: slow, but what was asked for.
         return (
             Conjunct(text="", columns=tuple(schema.names), expression=expression, can_prune=False),
         )
-    return tuple(_conjunct(node, tree, expression, schema, meaning) for node in _split(tree.root))
 
 
 def _split(node: Node) -> Iterator[Node]:
-    if isinstance(node, Call) and node.function == "and_kleene":
-        for argument in node.arguments:
-            yield from _split(argument)
-    else:
-        yield node
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Call) and node.function == "and_kleene":
+            waiting += reversed(node.arguments)
+        else:
+            yield node
 
 
 def _conjunct(

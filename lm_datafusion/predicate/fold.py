@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lm_datafusion.predicate.evaluator import operands_of
 from lm_datafusion.predicate.tree import (
     And,
     ColumnReference,
@@ -61,10 +62,9 @@ class Translator:
     def _binary(self, expression: Expr) -> Predicate:
         operator = expression.rex_call_operator()
         left, right = expression.rex_call_operands()
-        if operator == "AND":
-            return And((self.translate(left), self.translate(right)))
-        if operator == "OR":
-            return Or((self.translate(left), self.translate(right)))
+        if operator in {"AND", "OR"}:
+            children = tuple(self.translate(e) for e in operands_of(operator, expression))
+            return And(children) if operator == "AND" else Or(children)
         if operator in _COMPARISONS:
             return self._comparison(_COMPARISONS[operator], left, right)
         if operator in {"IS DISTINCT FROM", "IS NOT DISTINCT FROM"}:

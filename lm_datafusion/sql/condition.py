@@ -73,10 +73,14 @@ def parse_condition(text: str, schema: pa.Schema) -> tuple[Conjunct, ...]:
 
 
 def _split(tree: exp.Expr) -> list[exp.Expr]:
-    tree = tree.unnest()
-    if isinstance(tree, exp.And):
-        return _split(tree.left) + _split(tree.right)
-    return [tree]
+    found, waiting = [], [tree]
+    while waiting:
+        node = waiting.pop().unnest()
+        if isinstance(node, exp.And):
+            waiting += [node.right, node.left]
+        else:
+            found.append(node)
+    return found
 
 
 def _say_the_same(text: str, parts: list[str], schema: pa.Schema) -> bool:

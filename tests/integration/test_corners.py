@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from datafusion import SessionConfig, SessionContext
@@ -65,3 +66,26 @@ def test_a_condition_with_now_means_what_datafusion_reads(tmp_path):
     pq.write_table(table, tmp_path / "t.parquet")
     found = lm.dataset(tmp_path / "t.parquet").to_table(filter="i ^ 3 = 0 AND ts < now()")
     assert found.column("i").to_pylist() == [3]
+
+
+def test_a_fragment_of_a_file_that_changed_is_an_error(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": range(10)}), path)
+    (fragment,) = lm.dataset(path).get_fragments()
+    pq.write_table(pa.table({"x": range(30)}), path, row_group_size=10)
+    with pytest.raises(lm.LateError, match="changed"):
+        fragment.to_table()
+
+
+@pytest.mark.parametrize("glue", [" OR ", " AND "])
+def test_conditions_that_nest_deeper_than_python_calls_may(tmp_path, glue):
+    table = pa.table({"i": range(1500)})
+    pq.write_table(table, tmp_path / "t.parquet")
+    dataset = lm.dataset(tmp_path / "t.parquet")
+    operator = "=" if glue == " OR " else "<>"
+    condition = glue.join(f"(i {operator} {n} {glue} i = 2000)" for n in range(0, 1100, 2))
+    assert dataset.count_rows(condition) == (550 if glue == " OR " else 0)
+    expression = pc.field("i") == 0
+    for n in range(1, 1200):
+        expression |= pc.field("i") == n
+    assert dataset.count_rows(expression) == 1200
