@@ -135,9 +135,11 @@ def _file_plan(place: int, file: TableFile, facts: FileFacts, schema: pa.Schema)
         if field.name in file.partition:
             constants[field.name] = file.partition[field.name]
             continue
-        index = facts.schema.get_field_index(field.name)
-        if index >= 0:
-            columns[field.name] = index
+        found = facts.schema.get_all_field_indices(field.name)
+        if len(found) > 1:
+            raise OptionError(f'{file.path}: {len(found)} columns are named "{field.name}"')
+        if found:
+            columns[field.name] = found[0]
         else:
             constants[field.name] = pa.scalar(None, field.type)
     return FilePlan(place=place, version=facts.version, columns=columns, constants=constants)

@@ -89,3 +89,20 @@ def test_conditions_that_nest_deeper_than_python_calls_may(tmp_path, glue):
     for n in range(1, 1200):
         expression |= pc.field("i") == n
     assert dataset.count_rows(expression) == 1200
+
+
+def test_datafusion_reads_a_file_listed_twice_twice(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": range(10)}), path)
+    dataset = lm.dataset([path, path], options=lm.ScanOptions(threads=2))
+    context = SessionContext()
+    context.register_dataset("t", dataset)
+    assert context.sql("SELECT count(*) AS n FROM t").to_pydict() == {"n": [20]}
+
+
+def test_a_name_that_a_file_has_twice_is_an_error(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), path)
+    dataset = lm.dataset(path, schema=pa.schema([("a", pa.int64())]))
+    with pytest.raises(lm.LateError, match='2 columns are named "a"'):
+        dataset.to_table()
