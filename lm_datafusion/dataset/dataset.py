@@ -70,7 +70,7 @@ def dataset(
     """
     options = options or ScanOptions()
     storage = LocalStorage()
-    files, partitions = load_table_files(source, storage)
+    files, partitions = load_table_files(source, storage, schema)
     if schema is None:
         schema = _load_schema(files, partitions, storage, options)
     return LateDataset(Table(storage=storage, files=files, schema=schema), options=options)

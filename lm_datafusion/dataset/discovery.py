@@ -28,26 +28,29 @@ _GLOB_CHARACTERS = frozenset("*?[")
 
 
 def load_table_files(
-    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], storage: Storage
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    storage: Storage,
+    schema: pa.Schema | None = None,
 ) -> tuple[tuple[TableFile, ...], pa.Schema]:
     """Finds the files of a source.
 
     Args:
         source: A file, a folder, a glob, or a list of these.
         storage: Where to look.
+        schema: The types of partition columns it names; those of others are inferred.
 
     Returns:
         The files, and the schema of their partition columns.
 
     Raises:
         FileMissingError: Nothing is there.
-        OptionError: The source is of no use.
+        OptionError: The source is of no use, or a folder's value does not fit the schema.
     """
     sources = _paths(source)
     if not sources:
         raise OptionError("no path was given")
     found = [pair for item in sources for pair in _expand(item, storage)]
-    return _with_partitions(found)
+    return _with_partitions(found, schema)
 
 
 def _paths(source: object) -> list[str]:
@@ -87,11 +90,16 @@ def _fixed_part(pattern: str) -> str:
 
 
 def _with_partitions(
-    found: list[tuple[str, str]],
+    found: list[tuple[str, str]], schema: pa.Schema | None
 ) -> tuple[tuple[TableFile, ...], pa.Schema]:
     texts = [_partition_texts(inner) for _, inner in found]
     names = list(dict.fromkeys(name for values in texts for name in values))
-    types = {name: _partition_type([values.get(name) for values in texts]) for name in names}
+    types = {
+        name: schema.field(name).type
+        if schema is not None and name in schema.names
+        else _partition_type([values.get(name) for values in texts])
+        for name in names
+    }
     files = tuple(
         TableFile(
             path=path,
@@ -129,4 +137,7 @@ def _is_integer(text: str) -> bool:
 def _partition_value(text: str | None, data_type: pa.DataType) -> pa.Scalar:
     if text is None:
         return pa.scalar(None, data_type)
-    return pa.scalar(int(text) if pa.types.is_integer(data_type) else text, data_type)
+    try:
+        return pa.scalar(text).cast(data_type)
+    except (pa.ArrowException, NotImplementedError) as error:
+        raise OptionError(f"the partition value {text!r} is no {data_type}: {error}") from error

@@ -106,3 +106,15 @@ def test_a_name_that_a_file_has_twice_is_an_error(tmp_path):
     dataset = lm.dataset(path, schema=pa.schema([("a", pa.int64())]))
     with pytest.raises(lm.LateError, match='2 columns are named "a"'):
         dataset.to_table()
+
+
+def test_partition_values_have_the_type_of_a_given_schema(tmp_path):
+    for code in ("007", "008"):
+        (tmp_path / f"code={code}").mkdir()
+        pq.write_table(pa.table({"x": [1]}), tmp_path / f"code={code}" / "t.parquet")
+    schema = pa.schema([("x", pa.int64()), ("code", pa.string())])
+    dataset = lm.dataset(tmp_path, schema=schema)
+    assert dataset.to_table().column("code").to_pylist() == ["007", "008"]
+    assert dataset.to_table(filter="code = '007'").to_pylist() == [{"x": 1, "code": "007"}]
+    with pytest.raises(lm.LateError, match="'007' is no date32"):
+        lm.dataset(tmp_path, schema=pa.schema([("code", pa.date32())]))
