@@ -58,6 +58,8 @@ class PageTable:
 
 
 _UNKNOWN: Final = object()
+# Bytes of a value; FIXED_LEN_BYTE_ARRAY says its own, BYTE_ARRAY has any.
+_WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 
 
 class ChunkFacts:
@@ -72,6 +74,7 @@ class ChunkFacts:
         "_tail_source",
         "codec",
         "encodings",
+        "fixed_length",
         "leaf",
         "metadata",
         "path",
@@ -85,10 +88,12 @@ class ChunkFacts:
         leaf: Leaf,
         row_count: int,
         tail_source: Callable[[], ChunkTail | None],
+        fixed_length: int | None = None,
     ) -> None:
         self.metadata = metadata
         self.leaf = leaf
         self.row_count = row_count
+        self.fixed_length = fixed_length
         self.physical_type: str = metadata.physical_type
         self.codec: str = metadata.compression
         self.encodings: tuple[str, ...] = metadata.encodings
@@ -106,6 +111,19 @@ class ChunkFacts:
         if self._tail is _UNKNOWN:
             self._tail = self._tail_source()
         return self._tail  # type: ignore[return-value]
+
+    @property
+    def statistics(self) -> pq.Statistics | None:
+        """The chunk's statistics as pyarrow reads them; None if there are none, or unsound ones.
+
+        pyarrow ends the process over a bound that is shorter than its type, and DataFusion writes
+        such bounds: it truncates those of long FIXED_LEN_BYTE_ARRAYs as it does those of text.
+        """
+        if self.physical_type == "BYTE_ARRAY":
+            return self.metadata.statistics
+        width = _WIDTHS.get(self.physical_type, self.fixed_length)
+        is_sound = self.tail is not None and self.tail.bound_lengths <= {0, width}
+        return self.metadata.statistics if is_sound else None
 
     @property
     def byte_range(self) -> ByteRange:

@@ -36,13 +36,15 @@ _DATA_PAGES = frozenset({PageType.DATA_V1, PageType.DATA_V2})
 class ChunkTail:
     """Where a chunk's indexes are, and whether its data pages are all dictionary-coded.
 
-    `is_all_dictionary` is None where the writer did not say.
+    `is_all_dictionary` is None where the writer did not say. `bound_lengths` are the lengths in
+    bytes of all minima and maxima of the chunk's statistics.
     """
 
     offset_index: ByteRange | None
     column_index: ByteRange | None
     is_all_dictionary: bool | None
     is_encrypted: bool
+    bound_lengths: frozenset[int] = frozenset()
 
 
 def find_chunk_tail(
@@ -67,14 +69,15 @@ def find_chunk_tail(
     metadata, position = read_struct(footer, position + len(mark))
     column_chunk, position = read_struct(footer, position)
     # ColumnMetaData went on after field 9, ColumnChunk after field 3.
-    return _tail(metadata.get(13 - 9), {key + 3: v for key, v in column_chunk.items()}), position
+    metadata = {key + 9: value for key, value in metadata.items()}
+    return _tail(metadata, {key + 3: v for key, v in column_chunk.items()}), position
 
 
 def parse_chunk_tails(footer: bytes) -> list[list[ChunkTail]]:
     """The tails of all chunks, by row group and leaf: the slow way."""
     fields, _ = read_struct(footer)
     return [
-        [_tail(chunk.get(3, {}).get(13), chunk) for chunk in row_group.get(1, [])]
+        [_tail(chunk.get(3, {}), chunk) for chunk in row_group.get(1, [])]
         for row_group in fields.get(4, [])
     ]
 
@@ -92,13 +95,21 @@ def _mark(chunk: pq.ColumnChunkMetaData) -> bytes:
     return encoded[:-1]
 
 
-def _tail(encoding_stats: list[Fields] | None, column_chunk: Fields) -> ChunkTail:
+def _tail(metadata: Fields, column_chunk: Fields) -> ChunkTail:
+    """From fields of `ColumnMetaData` and of `ColumnChunk`, under the specification's ids."""
     return ChunkTail(
         offset_index=_range(column_chunk.get(4), column_chunk.get(5)),
         column_index=_range(column_chunk.get(6), column_chunk.get(7)),
-        is_all_dictionary=_all_dictionary(encoding_stats),
+        is_all_dictionary=_all_dictionary(metadata.get(13)),
         is_encrypted=8 in column_chunk or 9 in column_chunk,
+        bound_lengths=_bound_lengths(metadata.get(12, {})),
     )
+
+
+def _bound_lengths(statistics: Fields) -> frozenset[int]:
+    """Of `Statistics`: max, min, max_value and min_value."""
+    bounds = [statistics.get(field_id) for field_id in (1, 2, 5, 6)]
+    return frozenset(len(bound) for bound in bounds if bound is not None)
 
 
 def _range(offset: object, length: object) -> ByteRange | None:

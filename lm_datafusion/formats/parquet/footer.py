@@ -78,11 +78,13 @@ class FileFacts:
         facts = self._chunks.get(key)
         if facts is None:
             metadata = self._chunk_metadata(row_group, leaf)
+            node = self.elements.leaves[leaf]
             facts = ChunkFacts(
                 metadata,
-                self.elements.leaves[leaf],
+                node,
                 self.row_count(row_group),
                 lambda: self._find_tail(metadata, row_group, leaf),
+                fixed_length=self.elements.elements[node.element_index].type_length,
             )
             facts = self._chunks.setdefault(key, facts)
         return facts

@@ -258,7 +258,7 @@ def logical_type(facts: FileFacts, column: ColumnPath) -> str:
 
 
 def _raw_bound(chunk: ChunkFacts, which: str) -> Any:
-    statistics = chunk.metadata.statistics
+    statistics = chunk.statistics
     if statistics is None or not statistics.has_min_max:
         return None
     return getattr(statistics, which)
@@ -267,7 +267,7 @@ def _raw_bound(chunk: ChunkFacts, which: str) -> Any:
 def _null_count(chunk: ChunkFacts) -> int:
     if chunk.leaf.max_definition_level == 0:
         return 0
-    statistics = chunk.metadata.statistics
+    statistics = chunk.statistics
     if statistics is None or not statistics.has_null_count:
         return UNKNOWN_COUNT
     return int(statistics.null_count)
