@@ -46,8 +46,6 @@ class ScanOptions:
         reorder_filters: Order the filter steps by expected, then by measured, time per dropped
             row. Off: the order in which they were written.
         metadata_cache_bytes: What the process-wide cache of footers and page indexes may hold.
-        coalesce_gap_bytes: Two byte ranges closer than this are fetched as one. Local reads cost
-            about 5 microseconds each, the time in which 32 KiB are copied.
     """
 
     path: AccessPath = "auto"
@@ -63,7 +61,6 @@ class ScanOptions:
     dictionary_limit_bytes: int = MEBIBYTE
     reorder_filters: bool = True
     metadata_cache_bytes: int = 64 * MEBIBYTE
-    coalesce_gap_bytes: int = 0
 
     def __post_init__(self) -> None:
         if self.path not in get_args(AccessPath):

@@ -70,19 +70,21 @@ def dataset(
     """
     options = options or ScanOptions()
     storage = LocalStorage()
-    files, partitions = load_table_files(source, storage, schema)
+    files = load_table_files(source, storage, schema)
     if schema is None:
-        schema = _load_schema(files, partitions, storage, options)
+        schema = _load_schema(files, storage, options)
     return LateDataset(Table(storage=storage, files=files, schema=schema), options=options)
 
 
-def _load_schema(
-    files: tuple[TableFile, ...], partitions: pa.Schema, storage: Storage, options: ScanOptions
-) -> pa.Schema:
-    schemas = [(file.path, load_facts(storage, file.path, options).schema) for file in files]
-    schema = with_string_type(unify_schemas(schemas), options.string_type)
-    stored = [field for field in schema if field.name not in partitions.names]
-    return pa.schema([*stored, *partitions], metadata=schema.metadata)
+def _load_schema(files: tuple[TableFile, ...], storage: Storage, options: ScanOptions) -> pa.Schema:
+    """The schemas of all files together; what a file's folders say stands for what it stores."""
+    schemas = []
+    for file in files:
+        stored = load_facts(storage, file.path, options).schema
+        own = [field for field in stored if field.name not in file.partition]
+        said = [pa.field(name, value.type) for name, value in file.partition.items()]
+        schemas.append((file.path, pa.schema([*own, *said], metadata=stored.metadata)))
+    return with_string_type(unify_schemas(schemas), options.string_type)
 
 
 class LateDataset(ScanVerbs, ds.Dataset):

@@ -31,7 +31,7 @@ def load_table_files(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     storage: Storage,
     schema: pa.Schema | None = None,
-) -> tuple[tuple[TableFile, ...], pa.Schema]:
+) -> tuple[TableFile, ...]:
     """Finds the files of a source.
 
     Args:
@@ -40,7 +40,7 @@ def load_table_files(
         schema: The types of partition columns it names; those of others are inferred.
 
     Returns:
-        The files, and the schema of their partition columns.
+        The files, each with the values that folders of its own path say.
 
     Raises:
         FileMissingError: Nothing is there.
@@ -91,7 +91,7 @@ def _fixed_part(pattern: str) -> str:
 
 def _with_partitions(
     found: list[tuple[str, str]], schema: pa.Schema | None
-) -> tuple[tuple[TableFile, ...], pa.Schema]:
+) -> tuple[TableFile, ...]:
     texts = [_partition_texts(inner) for _, inner in found]
     names = list(dict.fromkeys(name for values in texts for name in values))
     types = {
@@ -100,14 +100,13 @@ def _with_partitions(
         else _partition_type([values.get(name) for values in texts])
         for name in names
     }
-    files = tuple(
+    return tuple(
         TableFile(
             path=path,
-            partition={name: _partition_value(values.get(name), types[name]) for name in names},
+            partition={name: _partition_value(values[name], types[name]) for name in values},
         )
         for (path, _), values in zip(found, texts, strict=True)
     )
-    return files, pa.schema([pa.field(name, types[name]) for name in names])
 
 
 def _partition_texts(inner_path: str) -> dict[str, str | None]:

@@ -21,7 +21,7 @@ from lm_datafusion.dataset.verbs import ScanVerbs
 from lm_datafusion.predicate.expression import Meaning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from lm_datafusion.dataset.verbs import Columns, Filter
     from lm_datafusion.metrics import ScanReport
@@ -106,6 +106,26 @@ class LateFragment(ScanVerbs, ds.Fragment):
             on_report=self._on_report,
             pruned=self._pruned,
         )
+
+    def to_table(  # type: ignore[override]  # PyArrow's fragments take a schema, its datasets do not
+        self,
+        schema: pa.Schema | None = None,
+        columns: Columns = None,
+        filter: Filter = None,  # noqa: A002 PyArrow's name
+        **tuning: Any,
+    ) -> pa.Table:
+        """The matching rows as a table; PyArrow's fragments take the schema first."""
+        return self.scanner(schema, columns=columns, filter=filter, **tuning).to_table()
+
+    def to_batches(  # type: ignore[override]
+        self,
+        schema: pa.Schema | None = None,
+        columns: Columns = None,
+        filter: Filter = None,  # noqa: A002 PyArrow's name
+        **tuning: Any,
+    ) -> Iterator[pa.RecordBatch]:
+        """The matching rows as batches; PyArrow's fragments take the schema first."""
+        return self.scanner(schema, columns=columns, filter=filter, **tuning).to_batches()
 
     def _late_scanner(self, columns: Columns, filter: Filter, **tuning: Any) -> LateScanner:  # noqa: A002
         return self.scanner(columns=columns, filter=filter, **tuning)

@@ -17,9 +17,7 @@ class ScanRequest:
         conjuncts: Conditions that every row meets.
         columns: Columns of the result, in order; may repeat none, may be empty (only the number
             of rows is wanted).
-        limit: At most how many rows are wanted; None for all.
     """
 
     conjuncts: tuple[Conjunct, ...] = ()
     columns: tuple[str, ...] = ()
-    limit: int | None = None

@@ -64,8 +64,8 @@ def fold(texts: Sequence[str], schema: pa.Schema) -> list[Expr]:
     """
     if not texts:
         return []
-    frame = _context().read_batch(_empty_batch(schema))
     try:
+        frame = _context().read_batch(_empty_batch(schema))
         expressions = [frame.parse_sql_expr(text) for text in texts]
         selected = frame.select(*(e.alias(f"p{i}") for i, e in enumerate(expressions)))
         _check_boolean(selected, texts)
@@ -83,8 +83,8 @@ def parsed_conjuncts(text: str, schema: pa.Schema) -> list[str]:
 
     Two texts with equal lists say the same to DataFusion.
     """
-    frame = _context().read_batch(_empty_batch(schema))
     try:
+        frame = _context().read_batch(_empty_batch(schema))
         expression = frame.parse_sql_expr(text)
     except Exception as error:
         raise _translated(error, schema) from error
@@ -109,13 +109,19 @@ def evaluate(text: str, batch: pa.RecordBatch) -> pa.BooleanArray:
     return answer
 
 
-def constant(text: str) -> pa.Scalar:
-    """The value of an expression without columns, as DataFusion computes it now."""
+def constants(texts: Sequence[str]) -> list[pa.Scalar]:
+    """Values of expressions without columns, as DataFusion computes them now, all at one time."""
+    wanted = ", ".join(f"{text} AS value{place}" for place, text in enumerate(texts))
     try:
-        rows = _context().sql(f"SELECT {text} AS value").collect()
+        rows = _context().sql(f"SELECT {wanted}").collect()
     except Exception as error:
         raise SqlError(_message(error)) from error
-    return rows[0].column(0)[0]
+    return [column[0] for column in rows[0].columns]
+
+
+def constant(text: str) -> pa.Scalar:
+    """The value of one expression without columns."""
+    return constants([text])[0]
 
 
 def as_boolean(array: pa.Array) -> pa.BooleanArray:

@@ -99,7 +99,14 @@ def merge_in_order(parts: list[tuple[RowSelection, Values]]) -> Values:
         for _, values in parts
         for chunk in (values.chunks if isinstance(values, pa.ChunkedArray) else [values])
     ]
+    if len({chunk.type for chunk in chunks}) > 1:
+        # One window was read as dictionary codes, the next had to be read whole.
+        chunks = [_decoded(chunk) for chunk in chunks]
     together = pa.concat_arrays(chunks)
     if (order[1:] > order[:-1]).all():
         return together
     return together.take(pa.array(order))
+
+
+def _decoded(values: pa.Array) -> pa.Array:
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values

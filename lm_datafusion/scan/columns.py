@@ -114,7 +114,7 @@ class ColumnCursor:
             return values
         try:
             if pa.types.is_dictionary(values.type) and not pa.types.is_dictionary(self.data_type):
-                values = values.cast(values.type.value_type)
+                values = _without_dictionary(values)
             return values if values.type == self.data_type else values.cast(self.data_type)
         except (pa.ArrowException, NotImplementedError) as error:
             raise UnsupportedFeatureError(
@@ -182,3 +182,18 @@ def _rows_from(start: int, total_rows: int) -> RowSelection:
     if start >= total_rows:
         return RowSelection.none(total_rows)
     return RowSelection.from_consecutive_ranges([(start, total_rows)], total_rows)
+
+
+def _without_dictionary(values: Values) -> Values:
+    """The values that codes stand for; in pieces where they do not fit one array of text."""
+    try:
+        return values.cast(values.type.value_type)
+    except pa.ArrowInvalid:
+        if len(values) <= 1:
+            raise
+        middle = len(values) // 2
+        pieces: list[pa.Array] = []
+        for half in (values.slice(0, middle), values.slice(middle)):
+            decoded = _without_dictionary(half)
+            pieces += decoded.chunks if isinstance(decoded, pa.ChunkedArray) else [decoded]
+        return pa.chunked_array(pieces)

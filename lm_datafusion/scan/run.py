@@ -51,6 +51,7 @@ class ScanRun:
         finally:
             pool.close()
             self._handles.close()
+            FACTS.trim(self._plan.options.metadata_cache_bytes)
             self._metrics.finish()
 
     def _scan(self, task: RowGroupTask) -> Iterator[pa.RecordBatch]:

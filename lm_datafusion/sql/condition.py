@@ -62,9 +62,10 @@ def parse_condition(text: str, schema: pa.Schema) -> tuple[Conjunct, ...]:
         # A value of now() cannot be put in: whatever tells the time is evaluated anew each time.
         is_volatile = any(_is_volatile(part) or _has_stable(part) for part in parts)
         return (Conjunct(text=text, columns=columns, is_volatile=is_volatile),)
+    values = _stable_values(tree)
     return tuple(
         Conjunct(
-            text=_with_stable_values(part).sql(dialect=DataFusion),
+            text=_with_stable_values(part, values).sql(dialect=DataFusion),
             columns=_columns(part, schema),
             is_volatile=_is_volatile(part),
         )
@@ -132,17 +133,23 @@ def _has_stable(part: exp.Expr) -> bool:
     return any(map(_is_stable, part.walk()))
 
 
-def _with_stable_values(part: exp.Expr) -> exp.Expr:
+def _stable_values(tree: exp.Expr) -> dict[str, exp.Expr]:
+    """By text: what `now()` and its kin are at this time, one time for all of them."""
+    texts = list({n.sql(dialect=DataFusion): None for n in tree.walk() if _is_stable(n)})
+    if not texts:
+        return {}
+    return {
+        text: sqlglot.parse_one(literal_sql(value), into=exp.Condition, dialect=DataFusion)
+        for text, value in zip(texts, evaluator.constants(texts), strict=True)
+    }
+
+
+def _with_stable_values(part: exp.Expr, values: dict[str, exp.Expr]) -> exp.Expr:
     if not _has_stable(part):
         return part
-
-    def replaced(node: exp.Expr) -> exp.Expr:
-        if not _is_stable(node):
-            return node
-        value = evaluator.constant(node.sql(dialect=DataFusion))
-        return sqlglot.parse_one(literal_sql(value), into=exp.Condition, dialect=DataFusion)
-
-    return part.transform(replaced)
+    return part.transform(
+        lambda node: values[node.sql(dialect=DataFusion)].copy() if _is_stable(node) else node
+    )
 
 
 def _unparsed(text: str, schema: pa.Schema, error: SqlglotError) -> tuple[Conjunct, ...]:

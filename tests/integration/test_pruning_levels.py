@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lm_datafusion as lm
-from lm_datafusion.formats.parquet.chunk import DICTIONARY_ENCODINGS
+from lm_datafusion.formats.parquet.spec import DICTIONARY_ENCODINGS
 from lm_datafusion.options import ScanOptions
 from lm_datafusion.scan import load_facts
 from lm_datafusion.storage import LocalStorage

@@ -445,9 +445,10 @@ def check_case(case: Case) -> lm.ScanReport | None:
             actual, report = _actual(case, path)
         except Exception as error:
             if case.engine == "datafusion" and "unsupported operand type(s)" in str(error):
-                return (
-                    None  # DataFusion cannot say TRUE AND x as a PyArrow expression, to any dataset
-                )
+                # DataFusion cannot say TRUE AND x as a PyArrow expression, to any dataset.
+                return None
+            if case.expression is None and _fails_alone(case, memory):
+                return None
             raise AssertionError(f"the scan failed: {error!r}\n{case}") from error
         try:
             _compare(expected, actual, case)
@@ -460,6 +461,19 @@ def check_case(case: Case) -> lm.ScanReport | None:
 
 def _session() -> SessionContext:
     return SessionContext(SessionConfig().with_target_partitions(1))
+
+
+def _fails_alone(case: Case, memory: pa.Table) -> bool:
+    """Whether DataFusion itself fails on a conjunct that it need not evaluate in the whole.
+
+    A decimal that overflows beside a conjunct that folds to false: whether the error comes to
+    light depends on what the optimizer sees together.
+    """
+    try:
+        _expected_by_conjunct(case, memory)
+    except Exception:  # noqa: BLE001 any failure is an answer here
+        return True
+    return False
 
 
 def _expected_by_conjunct(case: Case, memory: pa.Table) -> pa.Table:

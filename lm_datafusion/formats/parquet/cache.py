@@ -55,6 +55,11 @@ class FactsCache:
                 self._shrink(limit_bytes)
         return facts
 
+    def trim(self, limit_bytes: int) -> None:
+        """Drops what is over the limit; for the end of a scan, in which facts have grown."""
+        with self._lock:
+            self._shrink(limit_bytes)
+
     def clear(self) -> None:
         """Forgets everything."""
         with self._lock:
@@ -72,7 +77,7 @@ class FactsCache:
     def _shrink(self, limit_bytes: int) -> None:
         sizes = {version: facts.memory_bytes() for version, facts in self._facts.items()}
         total = sum(sizes.values())
-        while total > limit_bytes and len(self._facts) > 1:
+        while total > limit_bytes and self._facts:
             version, _ = self._facts.popitem(last=False)
             self._current.pop(version.path, None)
             total -= sizes[version]

@@ -23,7 +23,7 @@ from lm_datafusion.formats.parquet.page_index import (
     parse_column_index,
     parse_offset_index,
 )
-from lm_datafusion.formats.parquet.spec import Encoding, PageType
+from lm_datafusion.formats.parquet.spec import DICTIONARY_ENCODINGS, PageType
 from lm_datafusion.formats.parquet.thrift import NeedMoreData, ThriftError
 from lm_datafusion.selection import PageLocations
 from lm_datafusion.storage import ByteRange
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from lm_datafusion.formats.parquet.schema_elements import Leaf
     from lm_datafusion.storage import OpenFile
 
-DICTIONARY_ENCODINGS = frozenset({Encoding.PLAIN_DICTIONARY, Encoding.RLE_DICTIONARY})
 # A page header takes 20 to 60 bytes, one with statistics of two long strings a few hundred.
 _HEADER_GUESS_BYTES: Final = 256
 _HEADER_LIMIT_BYTES: Final = 1 << 20

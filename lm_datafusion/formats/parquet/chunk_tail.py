@@ -21,14 +21,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lm_datafusion.formats.parquet.spec import Encoding, PageType
+from lm_datafusion.formats.parquet.spec import DICTIONARY_ENCODINGS, PageType
 from lm_datafusion.formats.parquet.thrift import Fields, Kind, read_struct, write_struct
 from lm_datafusion.storage import ByteRange
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-_DICTIONARY_ENCODINGS = frozenset({Encoding.PLAIN_DICTIONARY, Encoding.RLE_DICTIONARY})
 _DATA_PAGES = frozenset({PageType.DATA_V1, PageType.DATA_V2})
 
 
@@ -123,8 +122,5 @@ def _all_dictionary(encoding_stats: list[Fields] | None) -> bool | None:
     """Whether every data page is dictionary-coded, as far as the writer says."""
     if not encoding_stats:
         return None
-    return all(
-        stats.get(2) in _DICTIONARY_ENCODINGS
-        for stats in encoding_stats
-        if stats.get(1) in _DATA_PAGES and stats.get(3)
-    )
+    used = [s.get(2) for s in encoding_stats if s.get(1) in _DATA_PAGES and s.get(3)]
+    return all(encoding in DICTIONARY_ENCODINGS for encoding in used) if used else None

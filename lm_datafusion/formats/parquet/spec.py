@@ -49,6 +49,9 @@ class Encoding(IntEnum):
     BYTE_STREAM_SPLIT = 9
 
 
+DICTIONARY_ENCODINGS = frozenset({Encoding.PLAIN_DICTIONARY, Encoding.RLE_DICTIONARY})
+
+
 class Codec(IntEnum):
     """`CompressionCodec`: how the body of a page is compressed."""
 

@@ -22,8 +22,7 @@ def put(path, **columns):
 
 
 def found(source):
-    files, _ = load_table_files(source, LocalStorage())
-    return [file.path for file in files]
+    return [file.path for file in load_table_files(source, LocalStorage())]
 
 
 class TestSources:
@@ -184,6 +183,16 @@ class TestPartitions:
         dataset = lm.dataset(tmp_path)
         assert dataset.to_table().to_pylist() == [{"v": 1, "p": None}, {"v": 2, "p": 3}]
         assert dataset.to_table(filter="p = 3").to_pylist() == [{"v": 2, "p": 3}]
+
+    def test_a_file_without_the_folder_keeps_what_it_stores(self, tmp_path):
+        put(tmp_path / "year=2024" / "b.parquet", v=[2])
+        put(tmp_path / "a.parquet", v=[1], year=pa.array([2023], pa.int32()))
+        table = lm.dataset(tmp_path).to_table()
+        assert sorted(table.to_pylist(), key=str) == [
+            {"v": 1, "year": 2023},
+            {"v": 2, "year": 2024},
+        ]
+        assert lm.dataset(tmp_path).to_table(filter="year = 2023").num_rows == 1
 
     def test_a_single_file_has_no_partitions(self, root):
         path = root / "year=2024" / "city=x y" / "part.parquet"

@@ -72,10 +72,19 @@ def test_the_least_recently_used_go_first(cache, tmp_path):
     assert cache.get(STORAGE.load_version(paths[1])) is None
 
 
-def test_one_file_is_kept_however_large(cache, tmp_path):
+def test_a_file_over_the_limit_is_not_kept(cache, tmp_path):
     path = write(tmp_path / "a", columns=50)
-    facts = load(cache, path, limit_bytes=1)
-    assert load(cache, path, limit_bytes=1) is facts
+    load(cache, path, limit_bytes=1)
+    assert len(cache) == 0
+
+
+def test_facts_that_grew_are_trimmed(cache, tmp_path):
+    path = write(tmp_path / "a", columns=50)
+    facts = load(cache, path)
+    cache.trim(facts.memory_bytes())
+    assert len(cache) == 1
+    cache.trim(facts.memory_bytes() - 1)
+    assert len(cache) == 0
 
 
 def test_what_cannot_be_read_is_not_kept(cache, tmp_path):
