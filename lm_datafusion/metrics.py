@@ -10,6 +10,7 @@ Invariant: counters only grow; a report is a copy and never changes afterwards.
 from __future__ import annotations
 
 import dataclasses
+import textwrap
 import threading
 import time
 from dataclasses import dataclass, field
@@ -106,8 +107,9 @@ class ScanReport:
             columns = ", ".join(self.fallback_columns)
             lines.append(f"  whole chunks {self.chunks_fallback} read through pyarrow: {columns}")
         for step in self.steps:
+            predicate = textwrap.shorten(step.predicate, 120, placeholder=" ...")
             lines.append(
-                f"  filter       {step.predicate}: {step.rows_in:,} -> {step.rows_out:,} rows,"
+                f"  filter       {predicate}: {step.rows_in:,} -> {step.rows_out:,} rows,"
                 f" {step.elapsed_s * 1e3:.1f} ms"
             )
         lines.append(f"  time         {self.elapsed_s * 1e3:.1f} ms")
