@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lm_datafusion.predicate.evaluator import operands_of
+from lm_datafusion.predicate.kinds import is_text
 from lm_datafusion.predicate.tree import (
     And,
     ColumnReference,
@@ -254,7 +255,7 @@ def is_monotone_cast(source: pa.DataType, target: pa.DataType) -> bool:
     if types.is_decimal(source) and types.is_decimal(target):
         whole_digits = target.precision - target.scale >= source.precision - source.scale
         return whole_digits and target.scale >= source.scale
-    return _is_text(source) and _is_text(target)
+    return is_text(source) and is_text(target)
 
 
 def _holds_integers(source: pa.DataType, target: pa.DataType) -> bool:
@@ -263,17 +264,6 @@ def _holds_integers(source: pa.DataType, target: pa.DataType) -> bool:
     if pa.types.is_signed_integer(target):
         return target.bit_width > source.bit_width
     return target.bit_width >= source.bit_width
-
-
-def _is_text(data_type: pa.DataType) -> bool:
-    types = pa.types
-    if types.is_dictionary(data_type):
-        return _is_text(data_type.value_type)
-    return (
-        types.is_string(data_type)
-        or types.is_large_string(data_type)
-        or types.is_string_view(data_type)
-    )
 
 
 def _prefix(column: ColumnReference, pattern: str) -> Predicate:

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lm_datafusion.predicate.fold import is_monotone_cast
+from lm_datafusion.predicate.kinds import is_text_or_bytes
 from lm_datafusion.predicate.tree import (
     And,
     ColumnReference,
@@ -296,13 +297,4 @@ def _comparable_type(literal_type: pa.DataType) -> pa.DataType:
 
 
 def _is_bytes(data_type: pa.DataType) -> bool:
-    types = pa.types
-    return (
-        types.is_string(data_type)
-        or types.is_large_string(data_type)
-        or types.is_string_view(data_type)
-        or types.is_binary(data_type)
-        or types.is_large_binary(data_type)
-        or types.is_binary_view(data_type)
-        or types.is_fixed_size_binary(data_type)
-    )
+    return is_text_or_bytes(data_type) or pa.types.is_fixed_size_binary(data_type)

@@ -24,10 +24,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lm_datafusion.formats.parquet.bounds import is_bytes_type
 from lm_datafusion.formats.parquet.decode import RowGroupDecoder
 from lm_datafusion.formats.parquet.splice import can_splice
 from lm_datafusion.predicate.evaluator import EvaluationError
+from lm_datafusion.predicate.kinds import is_text_or_bytes
 from lm_datafusion.scan.columns import ColumnCursor, read_columns
 from lm_datafusion.scan.prune import DictionaryPasses, PruningContext, prune_row_group
 from lm_datafusion.scan.windows import plan_windows
@@ -138,7 +138,7 @@ class RowGroupScan:
         field_type = self._context.facts.schema.field(column).type
         chunks = self._context.facts.chunks_of(self._task.access.row_group, column)
         return (
-            is_bytes_type(field_type)
+            is_text_or_bytes(field_type)
             and len(chunks) == 1
             and can_splice(chunks[0])
             and chunks[0].is_all_dictionary(self._index_file)

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from lm_datafusion.predicate.kinds import is_text_or_bytes
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -36,7 +38,7 @@ def has_bounds(physical_type: str, logical_type: str, arrow_type: pa.DataType) -
     if physical_type in {"INT32", "INT64"}:
         return _has_integer_bounds(logical_type, arrow_type)
     if physical_type == "BYTE_ARRAY":
-        return is_bytes_type(arrow_type) or types.is_decimal(arrow_type)
+        return is_text_or_bytes(arrow_type) or types.is_decimal(arrow_type)
     if physical_type == "FIXED_LEN_BYTE_ARRAY":
         return (
             types.is_decimal(arrow_type)
@@ -52,19 +54,6 @@ def _has_integer_bounds(logical_type: str, arrow_type: pa.DataType) -> bool:
         return _UNIT_WORDS.get(arrow_type.unit, "?") in logical_type
     return (
         types.is_integer(arrow_type) or types.is_date32(arrow_type) or types.is_decimal(arrow_type)
-    )
-
-
-def is_bytes_type(arrow_type: pa.DataType) -> bool:
-    """Whether the leaf is text or bytes of any length."""
-    types = pa.types
-    return (
-        types.is_string(arrow_type)
-        or types.is_large_string(arrow_type)
-        or types.is_string_view(arrow_type)
-        or types.is_binary(arrow_type)
-        or types.is_large_binary(arrow_type)
-        or types.is_binary_view(arrow_type)
     )
 
 
@@ -155,7 +144,7 @@ def plain_bytes(value: pa.Scalar, physical_type: str, arrow_type: pa.DataType) -
     Zero is uncertain for floats: it has two encodings that compare equal. So is a value of a type
     that the stored one is rounded to when it is read under another schema.
     """
-    if is_bytes_type(arrow_type) and physical_type == "BYTE_ARRAY":
+    if is_text_or_bytes(arrow_type) and physical_type == "BYTE_ARRAY":
         content = value.as_py()
         return content.encode() if isinstance(content, str) else content
     if physical_type in {"FLOAT", "DOUBLE"}:

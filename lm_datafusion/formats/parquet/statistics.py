@@ -24,9 +24,9 @@ from lm_datafusion.formats.parquet.bounds import (
     decode_plain_bounds,
     decode_raw_bounds,
     has_bounds,
-    is_bytes_type,
     plain_bytes,
 )
+from lm_datafusion.predicate.kinds import is_text_or_bytes
 from lm_datafusion.pruning.statistics import UNKNOWN_COUNT, UnknownStatistics
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def _null_count(chunk: ChunkFacts) -> int:
 def _needs_unsigned_order(data_type: pa.DataType) -> bool:
     types = pa.types
     return (
-        is_bytes_type(data_type)
+        is_text_or_bytes(data_type)
         or types.is_fixed_size_binary(data_type)
         or types.is_decimal(data_type)
         or types.is_unsigned_integer(data_type)

@@ -1,0 +1,28 @@
+"""Kinds of Arrow types that rooms ask about: Arrow has five types for text and bytes."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+
+def is_text(data_type: pa.DataType) -> bool:
+    """Whether values are strings, in any of Arrow's layouts or behind a dictionary."""
+    types = pa.types
+    if types.is_dictionary(data_type):
+        return is_text(data_type.value_type)
+    return (
+        types.is_string(data_type)
+        or types.is_large_string(data_type)
+        or types.is_string_view(data_type)
+    )
+
+
+def is_text_or_bytes(data_type: pa.DataType) -> bool:
+    """Whether values are strings or bytes of any length, not behind a dictionary."""
+    types = pa.types
+    return not types.is_dictionary(data_type) and (
+        is_text(data_type)
+        or types.is_binary(data_type)
+        or types.is_large_binary(data_type)
+        or types.is_binary_view(data_type)
+    )
