@@ -5,7 +5,7 @@ In: a `Table` and a `ScanRequest`. Out: a plan with the row groups that statisti
 1. Conjuncts are bound to the table's schema; errors in names and types come out here, before any
    row is read.
 2. Footers are loaded (or come from the cache), and each file's columns are found by name.
-3. Files and row groups are pruned by partition values and statistics.
+3. Files are pruned by partition values before they are opened, row groups by statistics.
 4. The filter chain is ordered by expected cost.
 
 Invariant: planning reads footers only.
@@ -23,7 +23,7 @@ from lm_datafusion.formats.parquet.statistics import RowGroupStatistics
 from lm_datafusion.plan import FilePlan, FilterStep, ReadPlan, RowFilter, plan_row_filter
 from lm_datafusion.plan.selectivity import estimate_selectivity
 from lm_datafusion.predicate.conjunct import bind_conjuncts
-from lm_datafusion.scan.prune import PruningContext, plan_tasks
+from lm_datafusion.scan.prune import PruningContext, judge_constants, plan_tasks
 from lm_datafusion.storage import MeteredFile
 
 if TYPE_CHECKING:
@@ -71,9 +71,13 @@ def plan_scan(
     schema = pa.schema([table.schema.field(name).remove_metadata() for name in needed])
     tasks: list[RowGroupTask] = []
     steps: RowFilter | None = None
+    answers = _partition_answers(table.files, conjuncts, schema, metrics)
     for place, file in enumerate(table.files):
         part = None if only is None else only.get(place)
         if only is not None and part is None:
+            continue
+        if not all(answer[place] for answer in answers.values()):
+            metrics.add(files=1, files_pruned=1)
             continue
         facts = load_facts(table.storage, file.path, options, metrics)
         if part is not None and part.version != facts.version:
@@ -85,6 +89,7 @@ def plan_scan(
             schema=schema,
             options=options,
             metrics=metrics,
+            decided=frozenset(answers),
         )
         tasks += plan_tasks(context, None if part is None else part.row_groups)
         if steps is None and conjuncts:
@@ -99,6 +104,24 @@ def plan_scan(
         tasks=tuple(tasks),
         options=options,
     )
+
+
+def _partition_answers(
+    files: Sequence[TableFile],
+    conjuncts: Sequence[BoundConjunct],
+    schema: pa.Schema,
+    metrics: ScanMetrics,
+) -> dict[int, list[bool]]:
+    """By conjunct: whether it holds in each file, where folders alone tell; no file is opened."""
+    partitions = [file.partition for file in files]
+    if not any(partitions):
+        return {}
+    found = {}
+    for index, conjunct in enumerate(conjuncts):
+        answers = judge_constants(conjunct, partitions, schema, metrics)
+        if answers is not None:
+            found[index] = answers
+    return found
 
 
 def check_columns(names: Sequence[str], schema: pa.Schema) -> None:

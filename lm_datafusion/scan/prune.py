@@ -43,7 +43,7 @@ from lm_datafusion.scan.pool import call_aside
 from lm_datafusion.selection.filters import filter_to_mask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -64,6 +64,7 @@ class PruningContext:
     schema: pa.Schema
     options: ScanOptions
     metrics: ScanMetrics
+    decided: frozenset[int] = frozenset()
 
     def judge(self, conjunct: int, statistics: PruningStatistics) -> npt.NDArray[np.uint8]:
         """Verdicts of one conjunct; SOME_ROWS for all if they cannot be had."""
@@ -114,21 +115,42 @@ def _prune_by_constants(
             verdict = Verdict.ALL_ROWS if conjunct.tree.value else Verdict.NO_ROWS
             accesses = [access.with_verdict(index, verdict) for access in accesses]
     for index, conjunct in enumerate(context.conjuncts):
-        names = conjunct.columns
-        is_constant = names and all(name in constants for name in names)
-        if not is_constant or conjunct.conjunct.is_volatile:
+        if index in context.decided:
+            accesses = [access.with_verdict(index, Verdict.ALL_ROWS) for access in accesses]
             continue
-        arrays = [pa.array([constants[n].as_py()], context.schema.field(n).type) for n in names]
-        row = pa.record_batch(arrays, names=list(names))
-        try:
-            answer = call_aside(functools.partial(conjunct.evaluate, row))
-            holds = answer[0].as_py() is True
-        except Exception:  # noqa: BLE001 the scan will say it better
-            context.metrics.add(predicate_evaluation_errors=1)
-            continue
-        verdict = Verdict.ALL_ROWS if holds else Verdict.NO_ROWS
-        accesses = [access.with_verdict(index, verdict) for access in accesses]
+        answers = judge_constants(conjunct, [constants], context.schema, context.metrics)
+        if answers is not None:
+            verdict = Verdict.ALL_ROWS if answers[0] else Verdict.NO_ROWS
+            accesses = [access.with_verdict(index, verdict) for access in accesses]
     return accesses
+
+
+def judge_constants(
+    conjunct: BoundConjunct,
+    files: Sequence[Mapping[str, pa.Scalar]],
+    schema: pa.Schema,
+    metrics: ScanMetrics,
+) -> list[bool] | None:
+    """Whether a conjunct holds in each of some files, by the columns they have one value of.
+
+    Returns:
+        One answer per file; None if the conjunct needs another column, or is not to be asked.
+    """
+    names = conjunct.columns
+    is_constant = names and all(name in file for file in files for name in names)
+    if not files or not is_constant or conjunct.conjunct.is_volatile:
+        return None
+    try:
+        columns = [
+            pa.array([file[name].as_py() for file in files], schema.field(name).type)
+            for name in names
+        ]
+        rows = pa.record_batch(columns, names=list(names))
+        answers = call_aside(functools.partial(conjunct.evaluate, rows))
+    except Exception:  # noqa: BLE001 the scan will say it better
+        metrics.add(predicate_evaluation_errors=1)
+        return None
+    return [answer is True for answer in answers.to_pylist()]
 
 
 def _prune_by_statistics(
