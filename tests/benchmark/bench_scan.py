@@ -27,9 +27,10 @@ import lm_datafusion as lm
 from tests.benchmark.timing import interleave, show
 
 THREADS = 2
+NEEDLE = 10_000_001  # a user with a row of its own, within the bounds of every row group
 # Name: columns, condition as SQL, the same for PyArrow.
 QUERIES = {
-    "needle": (["*"], "user_id = 123456", lambda: pc.field("user_id") == 123456),
+    "needle": (["*"], f"user_id = {NEEDLE}", lambda: pc.field("user_id") == NEEDLE),
     "like": (
         ["url", "ts", "f0", "f1", "i0"],
         "url LIKE '%/cart/99%' AND status = 500",
@@ -65,12 +66,14 @@ def write_file(path: str, rows: int) -> None:
         agents = np.array([f"browser {n}" for n in range(97)] + ["a bot", "robot", "botnet"])
         columns = {
             "ts": np.arange(start, start + count),
-            "user_id": rng.integers(0, 10_000_000, count),
+            "user_id": rng.integers(0, 20_000_000, count),
             "status": rng.choice([200, 200, 200, 200, 404, 500], count).astype(np.int32),
             "url": urls,
             "agent": agents[rng.integers(0, 100, count)],
             "comment": np.char.add("comment number ", rng.integers(0, 1 << 40, count).astype(str)),
         }
+        if start == rows // 2 // 500_000 * 500_000:
+            columns["user_id"][count // 3] = NEEDLE
         columns |= {f"i{n}": rng.integers(0, 100, count) for n in range(12)}
         columns |= {f"f{n}": rng.random(count) for n in range(12)}
         table = pa.table(columns)
