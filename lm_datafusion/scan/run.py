@@ -51,7 +51,8 @@ class ScanRun:
         finally:
             pool.close()
             self._handles.close()
-            FACTS.trim(self._plan.options.metadata_cache_bytes)
+            versions = {task.file.version for task in self._plan.tasks}
+            FACTS.trim(versions, limit_bytes=self._plan.options.metadata_cache_bytes)
             self._metrics.finish()
 
     def _scan(self, task: RowGroupTask) -> Iterator[pa.RecordBatch]:

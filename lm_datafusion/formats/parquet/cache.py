@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from lm_datafusion.formats.parquet.footer import FileFacts, load_file_facts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lm_datafusion.storage import FileVersion, OpenFile
 
 
@@ -23,8 +25,9 @@ class FactsCache:
 
     def __init__(self) -> None:
         self._facts: OrderedDict[FileVersion, FileFacts] = OrderedDict()
+        self._sizes: dict[FileVersion, int] = {}
+        self._total_bytes = 0
         self._current: dict[str, FileVersion] = {}
-        self._loads_until_check = 0
         self._lock = threading.Lock()
 
     def get(self, version: FileVersion) -> FileFacts | None:
@@ -36,10 +39,7 @@ class FactsCache:
             return facts
 
     def load(self, file: OpenFile, *, limit_bytes: int) -> FileFacts:
-        """The facts of an open file; the footer is read if it must be.
-
-        Facts grow while they are used, so what they hold is summed up again every few loads.
-        """
+        """The facts of an open file; the footer is read if it must be."""
         facts = self.get(file.version)
         if facts is not None:
             return facts
@@ -47,43 +47,51 @@ class FactsCache:
         with self._lock:
             facts = self._facts.setdefault(file.version, facts)
             stale = self._current.get(file.version.path)
-            self._current[file.version.path] = file.version
             if stale is not None and stale != file.version:
-                self._facts.pop(stale, None)
-            self._loads_until_check -= 1
-            if self._loads_until_check < 0:
-                self._shrink(limit_bytes)
+                self._drop(stale)
+            self._current[file.version.path] = file.version
+            self._measure(file.version)
+            self._shrink(limit_bytes)
         return facts
 
-    def trim(self, limit_bytes: int) -> None:
-        """Drops what is over the limit; for the end of a scan, in which facts have grown."""
+    def trim(self, versions: Iterable[FileVersion], *, limit_bytes: int) -> None:
+        """Measures some facts again, which a scan has made grow, and keeps the limit."""
         with self._lock:
+            for version in versions:
+                self._measure(version)
             self._shrink(limit_bytes)
 
     def clear(self) -> None:
         """Forgets everything."""
         with self._lock:
             self._facts.clear()
+            self._sizes.clear()
             self._current.clear()
+            self._total_bytes = 0
 
     def memory_bytes(self) -> int:
-        """Roughly what the cache holds."""
-        with self._lock:
-            return sum(facts.memory_bytes() for facts in self._facts.values())
+        """Roughly what the cache holds, as of the last time each file was measured."""
+        return self._total_bytes
 
     def __len__(self) -> int:
         return len(self._facts)
 
+    def _measure(self, version: FileVersion) -> None:
+        facts = self._facts.get(version)
+        if facts is not None:
+            size = facts.memory_bytes()
+            self._total_bytes += size - self._sizes.get(version, 0)
+            self._sizes[version] = size
+
+    def _drop(self, version: FileVersion) -> None:
+        self._facts.pop(version, None)
+        self._total_bytes -= self._sizes.pop(version, 0)
+        if self._current.get(version.path) == version:
+            del self._current[version.path]
+
     def _shrink(self, limit_bytes: int) -> None:
-        sizes = {version: facts.memory_bytes() for version, facts in self._facts.items()}
-        total = sum(sizes.values())
-        while total > limit_bytes and self._facts:
-            version, _ = self._facts.popitem(last=False)
-            self._current.pop(version.path, None)
-            total -= sizes[version]
-        # The nearer to the limit, the sooner the next look: a 64th of what is still free.
-        typical = max(1, total // max(1, len(self._facts)))
-        self._loads_until_check = max(0, limit_bytes - total) // (64 * typical)
+        while self._total_bytes > limit_bytes and self._facts:
+            self._drop(next(iter(self._facts)))
 
 
 FACTS = FactsCache()

@@ -81,10 +81,14 @@ def test_a_file_over_the_limit_is_not_kept(cache, tmp_path):
 def test_facts_that_grew_are_trimmed(cache, tmp_path):
     path = write(tmp_path / "a", columns=50)
     facts = load(cache, path)
-    cache.trim(facts.memory_bytes())
+    limit = facts.memory_bytes()
+    cache.trim([facts.version], limit_bytes=limit)
     assert len(cache) == 1
-    cache.trim(facts.memory_bytes() - 1)
+    facts.chunk(0, 0)
+    assert facts.memory_bytes() > limit
+    cache.trim([facts.version], limit_bytes=limit)
     assert len(cache) == 0
+    assert cache.memory_bytes() == 0
 
 
 def test_what_cannot_be_read_is_not_kept(cache, tmp_path):
