@@ -97,6 +97,8 @@ def _text(rng: random.Random) -> str:
     return "".join(rng.choice("ab%_xyz") for _ in range(rng.randint(0, 6)))
 
 
+# Decimals of 30 digits keep to 22 before the point: DataFusion compares them with plain literals as
+# DECIMAL(38, 15), and whether one that overflows is an error depends on what it short-circuits.
 TYPES: dict[str, tuple[pa.DataType, Callable[[random.Random], Any]]] = {
     "i8": (pa.int8(), _integers(-128, 127)),
     "i16": (pa.int16(), _integers(-(2**15), 2**15 - 1)),
@@ -122,7 +124,7 @@ TYPES: dict[str, tuple[pa.DataType, Callable[[random.Random], Any]]] = {
     "t64": (pa.time64("us"), _integers(0, 86_399_999_999)),
     "dec9": (pa.decimal128(9, 2), lambda r: _decimal(_integers(-(10**9) + 1, 10**9 - 1)(r), 2)),
     "dec18": (pa.decimal128(18, 3), lambda r: _decimal(_integers(-(10**17), 10**17)(r), 3)),
-    "dec30": (pa.decimal128(30, 5), lambda r: _decimal(_integers(-(10**28), 10**28)(r), 5)),
+    "dec30": (pa.decimal128(30, 5), lambda r: _decimal(_integers(-(10**27), 10**27)(r), 5)),
     "fsb": (pa.binary(3), lambda r: bytes(r.choice(b"abz") for _ in range(3))),
     "struct": (
         pa.struct([("x", pa.int64()), ("y", pa.string())]),
