@@ -18,6 +18,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import re
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from lm_datafusion.sql.statement import Query
 
 _names = itertools.count()
+_FILE_GROUPS = re.compile(r"file_groups=\{\d+ groups?: \[(?P<entries>.*?)\]\}")
+_BYTE_RANGE = re.compile(r":\d+\.\.\d+$")
 
 
 class SessionContext(datafusion.SessionContext):
@@ -78,12 +81,16 @@ class SessionContext(datafusion.SessionContext):
     def register_parquet(
         self, name: str, path: str | pathlib.Path, *arguments: Any, **options: Any
     ) -> None:
-        """Registers Parquet files as a table; arguments as for DataFusion."""
+        """Registers Parquet files as a table; arguments as for DataFusion.
+
+        One file can be scanned late. Folders, globs and tables with options of their own are
+        left to DataFusion, which lists files by other rules than a dataset does.
+        """
         super().register_parquet(name, path, *arguments, **options)
         self._tables.pop(name, None)
         is_plain = not arguments and not any(value is not None for value in options.values())
-        if is_plain and os.path.exists(path):
-            self._tables[name] = os.fspath(path)
+        if is_plain and os.path.isfile(path) and os.fspath(path).endswith(".parquet"):
+            self._tables[name] = os.path.abspath(path)
 
     def deregister_table(self, name: str) -> None:
         """Removes a table."""
@@ -147,9 +154,28 @@ class SessionContext(datafusion.SessionContext):
 
     def _tables_in(self, query: str) -> Query | None:
         parsed = parse_query(query)
-        if parsed is None or not any(r.name[-1] in self._tables for r in parsed.references):
+        names = {reference.name[-1] for reference in parsed.references} if parsed else set()
+        known = names & self._tables.keys()
+        if not known or not all(map(self._is_registered_file, known)):
             return None
         return parsed
+
+    def _is_registered_file(self, name: str) -> bool:
+        """Whether a name still leads to the file that was registered under it.
+
+        SQL and the catalog can put another table in its place without our seeing it, so
+        DataFusion's own plan is asked.
+        """
+        if self.catalog().schema().table(name).kind != "physical":
+            return False
+        plan = super().table(name).execution_plan().display_indent()
+        groups = _FILE_GROUPS.search(plan)
+        if groups is None or "file_type=parquet" not in plan:
+            return False
+        # A large file is cut into byte ranges: the path, a colon, and the range.
+        entries = groups["entries"].replace("[", "").replace("]", "").split(", ")
+        path = self._tables[name].lstrip(os.sep)
+        return all(_BYTE_RANGE.sub("", entry) == path for entry in entries)
 
     def _serve(self, query: Query, native: DataFrame, options: ScanOptions) -> DataFrame:
         try:

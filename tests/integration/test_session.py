@@ -239,6 +239,40 @@ def test_a_table_registered_again_is_the_new_one(files):
     assert late.sql("SELECT id FROM a").count() != count
 
 
+def test_a_name_that_leads_elsewhere_now_is_not_scanned_late(files):
+    _, late = contexts(files, "late")
+    late.sql("DROP TABLE a")
+    late.from_pydict({"id": [7, 8]}, name="a")
+    assert late.sql("SELECT id FROM a WHERE id > 7").to_pydict() == {"id": [8]}
+    late.sql("DROP TABLE b")
+    late.sql("CREATE VIEW b AS SELECT id + 1000 AS id FROM c WHERE id IS NOT NULL")
+    found = late.sql("SELECT id FROM b").to_pydict()["id"]
+    assert found
+    assert min(found) >= 1000
+    assert late.scan_reports() == []
+
+
+def test_a_file_that_datafusion_cuts_into_ranges_is_scanned_late(tmp_path):
+    path = str(tmp_path / "large.parquet")
+    pq.write_table(pa.table({"id": range(1_500_000)}), path, use_dictionary=False)
+    config = datafusion.SessionConfig().with_target_partitions(2)
+    late = lm.SessionContext(config, options=lm.ScanOptions(path="late"))
+    late.register_parquet("large", path)
+    assert ".." in late.table("large").execution_plan().display_indent()
+    assert late.sql("SELECT id FROM large WHERE id = 77").to_pydict() == {"id": [77]}
+    assert late.scan_reports()
+
+
+def test_a_folder_is_listed_as_datafusion_lists_it(files, tmp_path):
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "one.parquet")
+    pq.write_table(pa.table({"id": [2]}), tmp_path / "two.pq")
+    plain, late = contexts(files, "late")
+    for context in (plain, late):
+        context.register_parquet("folder", str(tmp_path))
+    query = "SELECT id FROM folder WHERE id > 0"
+    assert rows(late.sql(query)) == rows(plain.sql(query))
+
+
 def test_threads_share_a_context(files):
     plain, late = contexts(files, "late")
     wanted = {s: rows(plain.sql(s)) for s in STATEMENTS}
