@@ -14,7 +14,10 @@ import textwrap
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 COUNTERS = (
     "files",
@@ -116,6 +119,32 @@ class ScanReport:
         return "\n".join(lines)
 
 
+def merge_reports(
+    reports: Sequence[ScanReport], *, table: str, path: str, reason: str
+) -> ScanReport:
+    """One report for the scans of one table reference, which partitions of an engine shared.
+
+    Args:
+        reports: What each partition did; none for a table that another reader served.
+        table: What the query calls the table.
+        path: Which reader served it.
+        reason: Why.
+    """
+    whole = ScanMetrics(table=table, path=path, reason=reason)
+    for report in reports:
+        whole.add(**{name: getattr(report, name) for name in COUNTERS})
+        whole.add_fallback_columns(report.fallback_columns)
+        for step in report.steps:
+            whole.add_step(
+                step.predicate,
+                rows_in=step.rows_in,
+                rows_out=step.rows_out,
+                elapsed_s=step.elapsed_s,
+            )
+    elapsed_s = max((report.elapsed_s for report in reports), default=0.0)
+    return dataclasses.replace(whole.report(), elapsed_s=elapsed_s)
+
+
 @dataclass(slots=True)
 class _StepCounter:
     rows_in: int = 0
@@ -156,6 +185,11 @@ class ScanMetrics:
         with self._lock:
             self._counts["chunks_fallback"] += 1
             self._fallback_columns.add(column)
+
+    def add_fallback_columns(self, columns: Iterable[str]) -> None:
+        """Names columns with chunks that were read whole, which are counted already."""
+        with self._lock:
+            self._fallback_columns.update(columns)
 
     def finish(self) -> None:
         """Stops the clock; the first call counts."""

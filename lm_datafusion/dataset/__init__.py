@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from lm_datafusion.dataset.dataset import LateDataset, dataset
 from lm_datafusion.dataset.fragment import LateFragment
+from lm_datafusion.dataset.late_form import late_form
 from lm_datafusion.dataset.scanner import LateScanner
 
-__all__ = ["LateDataset", "LateFragment", "LateScanner", "dataset"]
+__all__ = ["LateDataset", "LateFragment", "LateScanner", "dataset", "late_form"]

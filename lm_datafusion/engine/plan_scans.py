@@ -12,8 +12,11 @@ Invariant: a filter is kept only if its SQL text, parsed and folded again, is th
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from lm_datafusion.errors import LateError
 from lm_datafusion.predicate import evaluator
@@ -22,9 +25,11 @@ from lm_datafusion.predicate.fold import literal_value
 from lm_datafusion.predicate.literals import literal_sql, quote_identifier
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from collections.abc import Collection, Iterator, Sequence
+
     from datafusion import Expr, LogicalPlan
 
+_SCAN_LINE = re.compile(r"^\s*TableScan: ", re.MULTILINE)
 _SUFFIX_TESTS = {
     "IsNull": "IS NULL",
     "IsNotNull": "IS NOT NULL",
@@ -66,36 +71,45 @@ _PLAIN_OPERATORS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedScan:
-    """What a plan asks of one table: rows that meet `filters`, and some columns."""
+    """What a plan asks of one table: rows that meet `filters`, some columns, at most `fetch`."""
 
     filters: tuple[Expr, ...]
     columns: tuple[str, ...]
+    fetch: int | None = None
 
 
-def planned_scans(plan: LogicalPlan) -> dict[str, list[PlannedScan]]:
-    """The scans of a plan by table name; a CTE that is used twice is scanned twice."""
-    scans: dict[str, list[PlannedScan]] = {}
-    waiting = [plan]
-    while waiting:
-        node = waiting.pop()
-        variant = node.to_variant()
+def planned_scans(plan: LogicalPlan) -> dict[tuple[str, ...], list[PlannedScan]]:
+    """The scans of a plan by table name; a CTE that is used twice is scanned twice.
+
+    Returns:
+        Nothing if a scan is where Python cannot look (a subquery inside an expression): then no
+        filter is known to hold for all scans of a table.
+    """
+    scans: dict[tuple[str, ...], list[PlannedScan]] = {}
+    for variant in _variants(plan):
         if type(variant).__name__ == "TableScan":
-            columns = tuple(name for _, name in variant.projection())
-            scan = PlannedScan(filters=tuple(variant.filters()), columns=columns)
-            scans.setdefault(variant.table_name(), []).append(scan)
-        waiting += node.inputs()
-    return scans
+            name = tuple(part for part in variant.fqn() if part is not None)
+            scan = PlannedScan(
+                filters=tuple(variant.filters()),
+                columns=tuple(column for _, column in variant.projection()),
+                fetch=variant.fetch(),
+            )
+            scans.setdefault(name, []).append(scan)
+    shown = len(_SCAN_LINE.findall(plan.display_indent()))
+    return scans if shown == sum(map(len, scans.values())) else {}
 
 
 def has_join(plan: LogicalPlan) -> bool:
     """Whether rows of two tables meet in a plan."""
+    return any(type(variant).__name__ == "Join" for variant in _variants(plan))
+
+
+def _variants(plan: LogicalPlan) -> Iterator[Any]:
     waiting = [plan]
     while waiting:
         node = waiting.pop()
-        if type(node.to_variant()).__name__ == "Join":
-            return True
+        yield node.to_variant()
         waiting += node.inputs()
-    return False
 
 
 def common_filters(scans: list[PlannedScan]) -> list[Expr]:
@@ -105,25 +119,55 @@ def common_filters(scans: list[PlannedScan]) -> list[Expr]:
     return [expression for expression in first.filters if str(expression) in shared]
 
 
-def to_conjunct(expression: Expr, table: str, schema: pa.Schema) -> Conjunct | None:
-    """A filter of a table scan as a conjunct; None if its text is not surely the same."""
+def scanned_columns(scans: list[PlannedScan]) -> tuple[str, ...]:
+    """Columns that scans of a table ask for."""
+    return tuple(dict.fromkeys(name for scan in scans for name in scan.columns))
+
+
+def to_conjuncts(
+    expressions: Sequence[Expr], names: Collection[str], schema: pa.Schema
+) -> tuple[Conjunct, ...]:
+    """Filters of a table scan as conjuncts, without those whose text is not surely the same.
+
+    Args:
+        expressions: The filters.
+        names: What the plan may call the table.
+        schema: The table's columns.
+    """
+    sayable = [(expression, text) for expression in expressions if (text := _text(expression))]
+    texts = [text for _, text in sayable]
+    narrow = pa.schema([f for f in schema if any(quote_identifier(f.name) in t for t in texts)])
     try:
-        text = _sql(expression)
-        (folded,) = evaluator.fold([text], schema)
-    except (LateError, _NotSayableError):
+        folded = evaluator.fold(texts, narrow)
+    except LateError:
+        if len(expressions) == 1:
+            return ()
+        return tuple(c for e in expressions for c in to_conjuncts([e], names, schema))
+    return tuple(
+        Conjunct(
+            text=text,
+            columns=tuple(name for name in narrow.names if quote_identifier(name) in text),
+        )
+        for (expression, text), again in zip(sayable, folded, strict=True)
+        if _unqualified(str(again), ["?table?"]) == _unqualified(str(expression), names)
+    )
+
+
+def _text(expression: Expr) -> str | None:
+    try:
+        return _sql(expression)
+    except _NotSayableError:
         return None
-    if _unqualified(str(folded), "?table?") != _unqualified(str(expression), table):
-        return None
-    columns = tuple(name for name in schema.names if quote_identifier(name) in text)
-    return Conjunct(text=text, columns=columns)
 
 
 class _NotSayableError(Exception):
     """An expression without a rule below."""
 
 
-def _unqualified(printed: str, table: str) -> str:
-    return printed.replace(f"{table}.", "")
+def _unqualified(printed: str, names: Collection[str]) -> str:
+    for name in sorted(names, key=len, reverse=True):
+        printed = printed.replace(f"{name}.", "")
+    return printed
 
 
 def _sql(expression: Expr) -> str:

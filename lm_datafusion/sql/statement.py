@@ -12,11 +12,12 @@ Invariant: a name that stands for a CTE, a subquery or a table function is no ta
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.scope import traverse_scope
 
@@ -26,10 +27,17 @@ from lm_datafusion.sql.dialect import DataFusion
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sqlglot import Token
+
 # sqlglot warns about statements it only knows as text; those pass through untouched.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 _CATALOG_SCHEMA_TABLE = 3
+# sqlglot keeps an EXPLAIN as one piece of text.
+_EXPLAIN = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*EXPLAIN(?:\s+ANALYZE)?(?:\s+VERBOSE)?(?:\s+FORMAT\s+\w+)?\s+",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,15 +66,18 @@ class Query:
     text: str
     references: tuple[TableReference, ...]
 
-    def renamed(self, names: Mapping[int, str]) -> str:
-        """The text with some references (by position) leading to other tables."""
+    def spliced(self, sources: Mapping[int, str]) -> str:
+        """The text with some references (by position) leading to other sources.
+
+        Args:
+            sources: By position of a reference: a quoted name, or a query in parentheses.
+        """
         parts = []
         position = 0
         for index, reference in sorted(enumerate(self.references), key=lambda r: r[1].start):
-            if index not in names:
+            if index not in sources:
                 continue
-            parts.append(self.text[position : reference.start])
-            parts.append(quote_identifier(names[index]))
+            parts += [self.text[position : reference.start], sources[index]]
             if not reference.has_alias:
                 parts.append(f" AS {quote_identifier(reference.alias)}")
             position = reference.stop
@@ -99,6 +110,46 @@ def parse_query(text: str) -> Query | None:
     references = [_reference(table) for table in tables.values()]
     found = tuple(reference for reference in references if reference is not None)
     return Query(text=text, references=found)
+
+
+def parse_create_view(text: str) -> tuple[tuple[str, ...], str] | None:
+    """The name of a view and the text of its query, if a statement creates a view.
+
+    Column names of the view's own are not part of that text.
+    """
+    tokens = _tokens(text)
+    kinds = [token.token_type for token in tokens]
+    if TokenType.CREATE not in kinds[:1] or TokenType.VIEW not in kinds[:4]:
+        return None
+    if TokenType.ALIAS not in kinds:
+        return None
+    try:
+        (tree,) = sqlglot.parse(text, dialect=DataFusion)
+    except (SqlglotError, RecursionError, ValueError):
+        return None
+    table = tree.find(exp.Table) if isinstance(tree, exp.Create) else None
+    if table is None:
+        return None
+    body = tokens[kinds.index(TokenType.ALIAS) + 1 :]
+    if body and body[-1].token_type == TokenType.SEMICOLON:
+        body.pop()
+    if not body:
+        return None
+    name = tuple(_normalized(part) for part in table.parts)
+    return name, text[body[0].start : body[-1].end + 1]
+
+
+def split_explain(text: str) -> tuple[str, str] | None:
+    """The words of EXPLAIN and the statement it explains; None for every other statement."""
+    words = _EXPLAIN.match(text)
+    return None if words is None else (words[0], text[words.end() :])
+
+
+def _tokens(text: str) -> list[Token]:
+    try:
+        return list(sqlglot.tokenize(text, read=DataFusion))
+    except (SqlglotError, RecursionError):
+        return []
 
 
 def _is_writing(tree: exp.Query) -> bool:

@@ -37,11 +37,20 @@ PATHS = ("late", "native_pushdown", "native")
 
 
 @functools.cache
+def _folder() -> pathlib.Path:
+    return pathlib.Path(tempfile.mkdtemp(prefix="lm-statements-"))
+
+
+def file_of(name: str) -> str:
+    """Where a table is."""
+    return str(_folder() / f"{name}.parquet")
+
+
+@functools.cache
 def contexts() -> tuple[
     datafusion.SessionContext, datafusion.SessionContext, dict[str, lm.SessionContext]
 ]:
     """Plain DataFusion over files and over memory, and a session of ours per path."""
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="lm-statements-"))
     rng = random.Random(11)
     plain = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(2))
     memory = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(2))
@@ -53,7 +62,7 @@ def contexts() -> tuple[
         for path in PATHS
     }
     for name, rows in zip(TABLES, (120, 60, 25), strict=True):
-        file = str(folder / f"{name}.parquet")
+        file = file_of(name)
         table = _table(rng, rows)
         pq.write_table(table, file, row_group_size=30, max_rows_per_page=10, write_page_index=True)
         memory.from_arrow(table, name=name)

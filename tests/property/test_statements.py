@@ -10,7 +10,7 @@ import random
 import datafusion
 import pytest
 
-from tests.property.statements import TABLES, contexts, rows_of, run_statement
+from tests.property.statements import TABLES, contexts, file_of, rows_of, run_statement
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -34,7 +34,7 @@ def test_datafusion_loses_rows_with_pushdown_and_we_do_not():
         config.set("datafusion.execution.parquet.pushdown_filters", "true")
     )
     for name in TABLES:
-        pushed.register_parquet(name, sessions["late"]._tables[name])
+        pushed.register_parquet(name, file_of(name))
     expected = rows_of(memory.sql(LOST))
     assert rows_of(plain.sql(LOST)) == expected
     assert rows_of(pushed.sql(LOST)) != expected

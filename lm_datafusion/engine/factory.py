@@ -1,0 +1,69 @@
+"""`CREATE EXTERNAL TABLE ... STORED AS LM_PARQUET`, in any DataFusion session.
+
+    context = datafusion.SessionContext()
+    context.register_table_factory("LM_PARQUET", lm_datafusion.LateTableFactory())
+    context.sql("CREATE EXTERNAL TABLE hits STORED AS LM_PARQUET LOCATION 'hits.parquet'")
+
+In: the statement as DataFusion parsed it. Out: a table that scans late.
+
+Invariant: an option that is not understood is an error.
+"""
+
+from __future__ import annotations
+
+import os
+import urllib.parse
+from typing import TYPE_CHECKING, Any
+
+from datafusion.catalog import Table, TableProviderFactory
+
+from lm_datafusion.dataset import dataset
+from lm_datafusion.errors import OptionError
+from lm_datafusion.options import ScanOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_WORDS = {"true": True, "false": False}
+
+
+class LateTableFactory(TableProviderFactory):
+    """Makes tables that scan late.
+
+    Args:
+        options: How its tables are scanned; `OPTIONS (...)` of a statement come on top, by the
+            names of `ScanOptions`: `OPTIONS ('threads' '4', 'prune_bloom_filter' 'false')`.
+    """
+
+    def __init__(self, options: ScanOptions | None = None) -> None:
+        self._options = options or ScanOptions()
+
+    def create(self, cmd: Any) -> Table:
+        """The table of one statement; DataFusion calls this."""
+        if cmd.table_partition_cols() or cmd.order_exprs():
+            raise OptionError(
+                "LM_PARQUET takes no PARTITIONED BY (folder names like year=2024 become columns"
+                " by themselves) and no WITH ORDER"
+            )
+        options = self._options.with_changes(**_scan_options(cmd.options()))
+        places = [_local_path(place) for place in cmd.locations()]
+        return Table(dataset(places, options=options))
+
+
+def _local_path(place: str) -> str:
+    if place.startswith("file://"):
+        return urllib.parse.unquote(urllib.parse.urlsplit(place).path)
+    if "://" in place:
+        raise OptionError(f"only files of this machine can be read, not {place}")
+    return os.path.abspath(place)
+
+
+def _scan_options(given: Mapping[str, str]) -> dict[str, Any]:
+    # DataFusion puts options without a namespace under the table's format.
+    return {name.removeprefix("format."): _value(text) for name, text in given.items()}
+
+
+def _value(text: str) -> object:
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    return int(text) if text.isdigit() else text

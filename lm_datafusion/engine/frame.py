@@ -1,0 +1,167 @@
+"""`LateDataFrame`: DataFusion's DataFrame, whose paths are chosen when it runs.
+
+In: a frame as DataFusion planned it. Out: the same frame, or one over other readers of the same
+tables.
+
+Methods that derive a frame from it give such frames again. Methods that run it ask the session
+which frame to run instead. All other methods are DataFusion's own, over DataFusion's own plan.
+
+Invariant: choosing happens anew each time a frame runs, so a frame sees the files of that time,
+as DataFusion's frames do.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import datafusion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lm_datafusion.options import ScanOptions
+
+_DERIVING = (
+    "__getitem__",
+    "alias",
+    "select",
+    "drop",
+    "window",
+    "filter",
+    "with_column",
+    "with_columns",
+    "with_column_renamed",
+    "aggregate",
+    "sort",
+    "cast",
+    "limit",
+    "head",
+    "tail",
+    "distinct",
+    "join",
+    "join_on",
+    "repartition",
+    "repartition_by_hash",
+    "union",
+    "intersect",
+    "except_all",
+    "union_by_name",
+    "distinct_on",
+    "sort_by",
+    "unnest_columns",
+    "fill_null",
+    "fill_nan",
+)
+_RUNNING = (
+    "__repr__",
+    "_repr_html_",
+    "collect",
+    "collect_column",
+    "cache",
+    "collect_partitioned",
+    "show",
+    "execution_plan",
+    "write_csv",
+    "write_parquet",
+    "write_parquet_with_options",
+    "write_json",
+    "write_table",
+    "to_arrow_table",
+    "execute_stream",
+    "execute_stream_partitioned",
+    "to_pandas",
+    "to_pylist",
+    "to_pydict",
+    "to_polars",
+    "count",
+    "__arrow_c_stream__",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """A query as the user gave it.
+
+    Attributes:
+        text: SQL.
+        param_values: Scalars for its placeholders, by name.
+        named_params: Texts for its placeholders, by name.
+    """
+
+    text: str
+    param_values: dict[str, Any] | None = None
+    named_params: dict[str, Any] | None = None
+
+
+class Server(Protocol):
+    """Chooses what runs when a frame runs."""
+
+    def serve(self, frame: LateDataFrame) -> datafusion.DataFrame:
+        """The frame to run instead; its rows, names and types are the same."""
+
+
+class LateDataFrame(datafusion.DataFrame):
+    """A DataFrame of a session that chooses readers.
+
+    Args:
+        native: The frame as DataFusion planned it.
+        server: Chooses what runs.
+        options: How its tables are scanned; None to follow tables and session.
+        statement: The query it came from; None for one that was put together by methods.
+        epoch: The state of the catalog it was planned in.
+    """
+
+    def __init__(
+        self,
+        native: datafusion.DataFrame,
+        server: Server,
+        *,
+        options: ScanOptions | None = None,
+        statement: Statement | None = None,
+        epoch: int = 0,
+    ) -> None:
+        super().__init__(native.df)
+        self._server = server
+        self.scan_options = options
+        self.statement = statement
+        self.epoch = epoch
+
+    @property
+    def native(self) -> datafusion.DataFrame:
+        """The frame as DataFusion planned it."""
+        return datafusion.DataFrame(self.df)
+
+    def _derived(self, made: datafusion.DataFrame) -> LateDataFrame:
+        return LateDataFrame(made, self._server, options=self.scan_options)
+
+    def _served(self) -> datafusion.DataFrame:
+        return self._server.serve(self)
+
+
+def _deriving(name: str) -> Callable[..., Any]:
+    method = getattr(datafusion.DataFrame, name)
+
+    @functools.wraps(method)
+    def derive(self: LateDataFrame, *arguments: Any, **options: Any) -> Any:
+        made = method(self, *arguments, **options)
+        return self._derived(made) if type(made) is datafusion.DataFrame else made
+
+    return derive
+
+
+def _running(name: str) -> Callable[..., Any]:
+    method = getattr(datafusion.DataFrame, name)
+
+    @functools.wraps(method)
+    def run(self: LateDataFrame, *arguments: Any, **options: Any) -> Any:
+        return method(self._served(), *arguments, **options)
+
+    return run
+
+
+for _name in _DERIVING:
+    setattr(LateDataFrame, _name, _deriving(_name))
+for _name in _RUNNING:
+    setattr(LateDataFrame, _name, _running(_name))

@@ -1,0 +1,374 @@
+"""From a query to the reader of each of its tables.
+
+In: a frame as DataFusion planned it. Out: a `RoutedQuery`: per table reference a path and its
+reason, and the query's text over tables of its own.
+
+1. DataFusion's optimized plan says which tables are scanned, with which filters and columns.
+2. A path is chosen for each table. If DataFusion's own reader is to serve all of them, that is
+   all: the text is not even parsed.
+3. Otherwise each reference to a Parquet table gets a name of its own in the user's text, through
+   views, and its filters are those that DataFusion's optimizer pushes down to that name.
+
+Invariant: a reference is filtered only by what DataFusion pushed down to each of its scans.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lm_datafusion.dataset import LateDataset
+from lm_datafusion.engine.plan_scans import (
+    common_filters,
+    has_join,
+    planned_scans,
+    scanned_columns,
+    to_conjuncts,
+)
+from lm_datafusion.engine.tables import dotted
+from lm_datafusion.errors import LateError
+from lm_datafusion.plan import Table, TableFile
+from lm_datafusion.predicate import evaluator
+from lm_datafusion.predicate.literals import quote_identifier
+from lm_datafusion.scan import load_facts
+from lm_datafusion.sql.condition import STABLE_FUNCTIONS
+from lm_datafusion.sql.statement import parse_query
+from lm_datafusion.sql.where import find_conditions, without
+from lm_datafusion.storage import LocalStorage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from datafusion import LogicalPlan
+
+    from lm_datafusion.engine.plan_scans import PlannedScan
+    from lm_datafusion.engine.tables import ParquetTable, TableName, Tables
+    from lm_datafusion.options import AccessPath, ScanOptions
+    from lm_datafusion.sql.statement import Query
+    from lm_datafusion.sql.where import Condition
+
+    Scans = dict[TableName, list[PlannedScan]]
+    PlanOver = Callable[[str, Mapping[str, ParquetTable]], LogicalPlan]
+
+_numbers = itertools.count()
+_OWN_NAME = re.compile(r"__lm_\d+(_\d+)")
+_TELLS_TIME = re.compile(rf"\b(?:{'|'.join(STABLE_FUNCTIONS)})\b", re.IGNORECASE)
+_PUSHDOWN_BUG = "filter pushdown under a join loses rows in DataFusion 55"
+
+
+def _next_prefix() -> str:
+    return f"__lm_{next(_numbers)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """Which reader serves a table, why, and how it scans."""
+
+    path: AccessPath
+    reason: str
+    options: ScanOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutedReference:
+    """One reference to a Parquet table.
+
+    Attributes:
+        alias: What the query calls the table.
+        table: What it is.
+        route: Which reader serves it.
+        columns: Columns the query needs of it.
+        own_name: The name it has in the routed text; empty if the text was left as it is.
+        late: The dataset that serves it, on the late path.
+    """
+
+    alias: str
+    table: ParquetTable
+    route: Route
+    columns: tuple[str, ...] = ()
+    own_name: str = ""
+    late: LateDataset | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutedQuery:
+    """A query and the readers of its tables; without a text, DataFusion's own frame serves."""
+
+    text: str | None
+    references: tuple[RoutedReference, ...]
+
+    def renamed(self) -> RoutedQuery:
+        """The same, with other names of their own: two runs at a time keep apart."""
+        prefix = _next_prefix()
+        return RoutedQuery(
+            text=None if self.text is None else _OWN_NAME.sub(rf"{prefix}\1", self.text),
+            references=tuple(
+                dataclasses.replace(r, own_name=_OWN_NAME.sub(rf"{prefix}\1", r.own_name))
+                for r in self.references
+            ),
+        )
+
+
+@dataclass(slots=True)
+class _Expansion:
+    """References found while views are replaced by their queries."""
+
+    tables: Mapping[TableName, ParquetTable]
+    prefix: str = field(default_factory=_next_prefix)
+    found: dict[str, tuple[str, TableName]] = field(default_factory=dict)
+
+    def own_name(self, alias: str, name: TableName) -> str:
+        own = f"{self.prefix}_{len(self.found)}"
+        self.found[own] = (alias, name)
+        return own
+
+
+class Router:
+    """Chooses readers for the queries of one session.
+
+    Args:
+        tables: The session's catalog.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    def route(
+        self,
+        plan: LogicalPlan,
+        text: str | None,
+        options_of: Callable[[TableName], ScanOptions],
+        plan_over: PlanOver,
+    ) -> RoutedQuery:
+        """Chooses.
+
+        Args:
+            plan: The query as DataFusion optimized it.
+            text: The query; None if it is not known.
+            options_of: How each table is scanned.
+            plan_over: Plans a text in which names of their own stand for tables.
+        """
+        scans = planned_scans(plan)
+        tables = {name: table for name in scans if (table := self._tables.known_table(name))}
+        routes = {name: _route(scans[name], options_of(name), plan) for name in tables}
+        if text is None or all(route.path == "native" for route in routes.values()):
+            return _native(tables, routes, scans)
+        # What is to be read is listed anew; what is left to DataFusion, DataFusion lists.
+        tables = {name: table for name in tables if (table := self._tables.find_table(name))}
+        try:
+            return self._routed(text, scans, tables, routes, plan_over)
+        except _UnclearError as unclear:
+            left = {
+                name: Route(path="native", reason=str(unclear), options=route.options)
+                for name, route in routes.items()
+            }
+            return _native(tables, left, scans)
+
+    def is_current(self, routed: RoutedQuery) -> bool:
+        """Whether a query routed earlier would be routed the same now, in an unchanged catalog."""
+        if routed.text is None:
+            return all(reference.table.is_unchanged for reference in routed.references)
+        tables = {reference.table.name: reference.table for reference in routed.references}
+        return all(self._tables.find_table(name) == table for name, table in tables.items())
+
+    def _routed(
+        self,
+        text: str,
+        scans: Scans,
+        tables: dict[TableName, ParquetTable],
+        routes: dict[TableName, Route],
+        plan_over: PlanOver,
+    ) -> RoutedQuery:
+        query = parse_query(text)
+        if query is None or _OWN_NAME.search(text):
+            raise _UnclearError("the statement is not understood well enough to be changed")
+        expansion = _Expansion(tables)
+        text = self._expanded(query, expansion)
+        if _TELLS_TIME.search(text):
+            # Two plans of it would be of two times.
+            raise _UnclearError("the statement asks for the time")
+        own = _own_scans(text, expansion, scans, plan_over)
+        references = tuple(
+            _reference(alias, own_name, tables[name], routes[name], own.get((own_name,), []))
+            for own_name, (alias, name) in expansion.found.items()
+        )
+        if not references:
+            raise _UnclearError("a view that DataFusion cannot write as SQL")
+        if all(reference.route.path == "native" for reference in references):
+            return RoutedQuery(text=None, references=references)
+        return RoutedQuery(text=_without_applied(text, references), references=references)
+
+    def _expanded(self, query: Query, expansion: _Expansion) -> str:
+        """The query's text with names of their own, and views replaced by their queries."""
+        sources = {}
+        for index, reference in enumerate(query.references):
+            if reference.name in expansion.tables:
+                own = expansion.own_name(reference.alias, reference.name)
+                sources[index] = quote_identifier(own)
+                continue
+            view = self._view(reference.name, expansion)
+            if view is not None:
+                sources[index] = f"(\n{self._expanded(view, expansion)}\n)"
+        return query.spliced(sources)
+
+    def _view(self, name: TableName, expansion: _Expansion) -> Query | None:
+        """The query of a view that reads Parquet tables and nothing else."""
+        if self._tables.kind(name) != "view":
+            return None
+        view = self._tables.find_view(name)
+        if view is None:
+            return None
+        is_whole = all(
+            inner.name in expansion.tables or self._view(inner.name, expansion)
+            for inner in view.references
+        )
+        return view if is_whole else None
+
+
+def _own_scans(text: str, expansion: _Expansion, scans: Scans, plan_over: PlanOver) -> Scans:
+    """The scans of each name of its own."""
+    names = [name for _, name in expansion.found.values()]
+    if any(name not in scans for name in names):
+        raise _UnclearError("a table of the statement is not in DataFusion's plan of it")
+    if all(names.count(name) == 1 for name in expansion.tables):
+        return {(own,): scans[name] for own, (_, name) in expansion.found.items()}
+    tables = {own: expansion.tables[name] for own, (_, name) in expansion.found.items()}
+    return planned_scans(plan_over(text, tables))
+
+
+class _UnclearError(Exception):
+    """A query that is left to DataFusion; the text says why."""
+
+
+def _route(scans: list[PlannedScan], options: ScanOptions, plan: LogicalPlan) -> Route:
+    path, reason = options.path, f"path={options.path}"
+    if path == "auto":
+        path, reason = "native", "DataFusion's own reader is the rule"
+    if path == "row_fetch":
+        path, reason = "late", "path=row_fetch"
+    if path != "native" and not common_filters(scans):
+        path, reason = "native", "no filter to apply early"
+    if path == "native_pushdown" and has_join(plan):
+        path, reason = "native", _PUSHDOWN_BUG
+    return Route(path=path, reason=reason, options=options)
+
+
+def _native(
+    tables: Mapping[TableName, ParquetTable], routes: Mapping[TableName, Route], scans: Scans
+) -> RoutedQuery:
+    references = tuple(
+        RoutedReference(
+            alias=dotted(name).replace('"', ""),
+            table=table,
+            route=routes[name],
+            columns=scanned_columns(scans[name]),
+        )
+        for name, table in tables.items()
+    )
+    return RoutedQuery(text=None, references=references)
+
+
+def _reference(
+    alias: str, own_name: str, table: ParquetTable, route: Route, scans: list[PlannedScan]
+) -> RoutedReference:
+    late = None
+    if route.path == "late":
+        late, reason = _late_dataset(own_name, table, route.options, scans)
+        if late is None:
+            route = Route(path="native", reason=reason, options=route.options)
+    return RoutedReference(
+        alias=alias,
+        table=table,
+        route=route,
+        columns=scanned_columns(scans),
+        own_name=own_name,
+        late=late,
+    )
+
+
+def _late_dataset(
+    own_name: str, table: ParquetTable, options: ScanOptions, scans: list[PlannedScan]
+) -> tuple[LateDataset | None, str]:
+    if not scans:
+        return None, "DataFusion needs no row of it"
+    try:
+        late = LateDataset(_as_table(table, options), options=options)
+    except LateError as error:
+        return None, str(error)
+    names = {own_name, table.name[-1], ".".join(table.name)}
+    conjuncts = to_conjuncts(common_filters(scans), names, late.schema)
+    if not conjuncts:
+        return None, "no filter that can be applied early"
+    return late.with_conjuncts(conjuncts), ""
+
+
+def _as_table(table: ParquetTable, options: ScanOptions) -> Table:
+    """The files as our reader sees them, in the types DataFusion gives.
+
+    Raises:
+        LateError: A file whose columns DataFusion would have to adapt.
+    """
+    storage = LocalStorage()
+    for file in table.files:
+        stored = load_facts(storage, file.path, options).schema
+        if not _fits(stored, table.schema):
+            raise LateError(f"the columns of {file.path} are not exactly those of the table")
+    files = tuple(TableFile(path=file.path, partition={}) for file in table.files)
+    return Table(storage=storage, files=files, schema=table.schema)
+
+
+def _without_applied(text: str, references: Sequence[RoutedReference]) -> str:
+    """The text without the conditions that datasets apply, so that no column is read for them."""
+    conditions = find_conditions(text)
+    applied = [
+        condition
+        for reference in references
+        if reference.late is not None
+        for condition in _applied(
+            [c for c in conditions if c.table == reference.own_name], reference.late
+        )
+    ]
+    return without(text, applied)
+
+
+def _applied(conditions: list[Condition], late: LateDataset) -> list[Condition]:
+    """Those of the conditions that every row of a dataset meets."""
+    asked = [condition.text for condition in conditions]
+    told = [conjunct.text for conjunct in late.conjuncts]
+    everything = " ".join([*asked, *told]).lower()
+    schema = pa.schema([field for field in late.schema if field.name.lower() in everything])
+    try:
+        folded = evaluator.fold([*asked, *told], schema)
+    except LateError:
+        if len(conditions) <= 1:
+            return []
+        return [found for condition in conditions for found in _applied([condition], late)]
+    said = set(map(str, folded[len(asked) :]))
+    return [
+        condition
+        for condition, whole in zip(conditions, folded, strict=False)
+        if all(str(part) in said for part in evaluator.operands_of("AND", whole))
+    ]
+
+
+def _fits(stored: pa.Schema, wanted: pa.Schema) -> bool:
+    if stored.names != wanted.names:
+        return False
+    return all(
+        have.nullable == want.nullable and _plain(have.type) == _plain(want.type)
+        for have, want in _pairs(stored, wanted)
+    )
+
+
+def _pairs(left: pa.Schema, right: pa.Schema) -> Iterator[tuple[pa.Field, pa.Field]]:
+    return zip(left, right, strict=True)
+
+
+def _plain(data_type: pa.DataType) -> str:
+    """A type without how text and bytes are laid out."""
+    return str(data_type).replace("_view", "").replace("large_", "")

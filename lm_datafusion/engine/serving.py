@@ -1,0 +1,275 @@
+"""What runs when a frame runs.
+
+In: a `LateDataFrame`. Out: a frame of DataFusion's with the same rows, names and types.
+
+1. The frame's query is taken as its text, or written as text by DataFusion; written text is used
+   only if DataFusion plans it to the frame's own plan, over the same files.
+2. `engine.routing` gives each reference to a Parquet table a path.
+3. Names of their own are put into the catalog, DataFusion plans the text over them, and they are
+   taken out again: a plan holds on to its tables.
+
+Invariant: where the schema is not exactly that of the frame, or anything of ours fails, the frame
+itself runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from datafusion.catalog import Table
+
+from lm_datafusion.engine.explanation import ScanExplanation, explain_reference
+from lm_datafusion.engine.frame import LateDataFrame, Statement
+from lm_datafusion.engine.parquet_scan import scanned_files
+from lm_datafusion.engine.plan_scans import planned_scans, scanned_columns
+from lm_datafusion.engine.routing import RoutedQuery, Router
+from lm_datafusion.engine.run_reports import RunReports
+from lm_datafusion.engine.tables import Tables, dotted, same_plan, unparsed
+from lm_datafusion.errors import LateError
+from lm_datafusion.predicate.literals import quote_identifier, quote_string
+from lm_datafusion.sql.statement import split_explain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import datafusion
+    from datafusion import DataFrame, LogicalPlan
+
+    from lm_datafusion.engine.routing import RoutedReference
+    from lm_datafusion.engine.tables import ParquetTable, TableName
+    from lm_datafusion.metrics import ScanReport
+    from lm_datafusion.options import ScanOptions
+
+# Statements whose routes are remembered, so that they are not worked out again.
+STATEMENTS_KEPT = 1024
+# The row that EXPLAIN gets from us.
+PLAN_TYPE = "parquet_scans"
+
+
+class QueryServer:
+    """Serves the frames of one session.
+
+    Args:
+        context: The session, with DataFusion's own methods.
+        options: How tables are scanned, unless a table or a query says otherwise.
+    """
+
+    def __init__(self, context: datafusion.SessionContext, options: ScanOptions) -> None:
+        self._context = context
+        self._options = options
+        self._table_options: dict[TableName, ScanOptions] = {}
+        self._tables = Tables(context)
+        self._router = Router(self._tables)
+        self._known: OrderedDict[tuple[str, ScanOptions | None], RoutedQuery] = OrderedDict()
+        self._lock = threading.Lock()
+        self._thread = threading.local()
+        self._is_catalog_shared = False
+        self.epoch = 0
+
+    def catalog_changed(self) -> None:
+        """Says that names may mean something else from now on."""
+        with self._lock:
+            self.epoch += 1
+            self._known.clear()
+            self._tables.forget()
+
+    def catalog_shared(self) -> None:
+        """Says that names may change without a word from now on."""
+        self._is_catalog_shared = True
+        self._tables.stop_remembering()
+
+    def remember_view(self, name: TableName, text: str) -> None:
+        """Keeps the text of a view."""
+        self._tables.remember_view(name, text)
+
+    def set_table_options(self, name: TableName, options: ScanOptions | None) -> None:
+        """Sets how one table is scanned; None: as the session says."""
+        self._table_options.pop(name, None)
+        if options is not None:
+            self._table_options[name] = options
+        self.catalog_changed()
+
+    def reports(self) -> list[ScanReport]:
+        """The reports of this thread's last run."""
+        run: RunReports | None = getattr(self._thread, "run", None)
+        return [] if run is None else run.merged()
+
+    def explain(self, frame: LateDataFrame) -> ScanExplanation:
+        """How the frame would be served."""
+        statement = self._statement(frame)
+        return self._explanation(self._routed(frame, statement), statement)
+
+    def serve(self, frame: LateDataFrame) -> DataFrame:
+        """The frame that runs when `frame` runs."""
+        self._thread.run = None
+        words = None if frame.statement is None else split_explain(frame.statement.text)
+        if words is not None:
+            return self._explained(frame, *words)
+        statement = self._statement(frame)
+        return self._run(frame.native, self._routed(frame, statement), statement)
+
+    def _run(
+        self, native: DataFrame, routed: RoutedQuery, statement: Statement | None, words: str = ""
+    ) -> DataFrame:
+        run = RunReports(routed.references)
+        self._thread.run = run
+        if routed.text is None or statement is None:
+            return native
+        try:
+            with self._own_tables(routed.references, run):
+                served = self._plan(words + routed.text, statement)
+        except LateError:
+            return native
+        return served if served.schema() == native.schema() else native
+
+    def _explained(self, frame: LateDataFrame, words: str, text: str) -> DataFrame:
+        """DataFusion's own explanation, and a row with ours."""
+        given = frame.statement or Statement(text=text)
+        statement = Statement(
+            text=text, param_values=given.param_values, named_params=given.named_params
+        )
+        inner = LateDataFrame(
+            self._plan(text, statement),
+            self,
+            options=frame.scan_options,
+            statement=statement,
+            epoch=frame.epoch,
+        )
+        routed = self._routed(inner, statement)
+        if not routed.references:
+            return frame.native
+        table = self._run(frame.native, routed, statement, words).to_arrow_table()
+        if "ANALYZE" in words.upper():
+            told = "\n".join(map(str, self.reports()))
+        else:
+            told = str(self._explanation(routed, statement))
+        return self._context.read_batches(_with_row(table, told).to_batches())
+
+    def _explanation(self, routed: RoutedQuery, statement: Statement | None) -> ScanExplanation:
+        columns: dict[str, tuple[str, ...]] = {}
+        if routed.text is not None and statement is not None:
+            with self._own_tables(routed.references, RunReports(routed.references)):
+                plan = self._plan(routed.text, statement).optimized_logical_plan()
+            columns = {name[-1]: scanned_columns(s) for name, s in planned_scans(plan).items()}
+        return ScanExplanation(
+            tuple(
+                explain_reference(reference, columns.get(reference.own_name, reference.columns))
+                for reference in routed.references
+            )
+        )
+
+    def _statement(self, frame: LateDataFrame) -> Statement | None:
+        """The frame's query; None if it is not sure that its text still means the frame."""
+        if frame.statement is None:
+            text = unparsed(frame.native)
+            if text is None or not self._means(text, frame.native):
+                return None
+            return Statement(text=text)
+        if frame.epoch != self.epoch:
+            return None
+        if self._is_catalog_shared and not self._means(frame.statement.text, frame.native):
+            return None
+        return frame.statement
+
+    def _means(self, text: str, native: DataFrame) -> bool:
+        """Whether a text, planned now, is the frame's plan over the frame's files."""
+        try:
+            fresh = self._context.sql(text)
+            return same_plan(fresh, native) and scanned_files(
+                fresh.execution_plan(), self._context
+            ) == scanned_files(native.execution_plan(), self._context)
+        except Exception:  # noqa: BLE001 what cannot be compared is not the same
+            return False
+
+    def _routed(self, frame: LateDataFrame, statement: Statement | None) -> RoutedQuery:
+        if statement is None or statement.param_values or statement.named_params:
+            return self._newly_routed(frame, statement)
+        key = (statement.text, frame.scan_options)
+        known = None if self._is_catalog_shared else self._known.get(key)
+        if known is not None and self._router.is_current(known):
+            return known.renamed()
+        epoch, routed = self.epoch, self._newly_routed(frame, statement)
+        with self._lock:
+            if epoch == self.epoch:
+                self._known[key] = routed
+            while len(self._known) > STATEMENTS_KEPT:
+                self._known.popitem(last=False)
+        return routed
+
+    def _newly_routed(self, frame: LateDataFrame, statement: Statement | None) -> RoutedQuery:
+        try:
+            return self._router.route(
+                frame.native.optimized_logical_plan(),
+                None if statement is None else statement.text,
+                lambda name: self._options_of(name, frame.scan_options),
+                lambda text, tables: self._plan_over(text, tables, statement),
+            )
+        except LateError:
+            return RoutedQuery(text=None, references=())
+
+    def _options_of(self, name: TableName, options: ScanOptions | None) -> ScanOptions:
+        return options or self._table_options.get(name[-1:]) or self._options
+
+    def _plan(self, text: str, statement: Statement) -> DataFrame:
+        return self._context.sql(
+            text, None, statement.param_values, **(statement.named_params or {})
+        )
+
+    def _plan_over(
+        self, text: str, tables: Mapping[str, ParquetTable], statement: Statement | None
+    ) -> LogicalPlan:
+        """A plan of a text in which names of their own stand for tables."""
+        try:
+            for own_name, table in tables.items():
+                self._register_same(own_name, table)
+            given = statement or Statement(text=text)
+            return self._plan(text, given).optimized_logical_plan()
+        finally:
+            for own_name in tables:
+                self._context.deregister_table(own_name)
+
+    @contextmanager
+    def _own_tables(
+        self, references: tuple[RoutedReference, ...], run: RunReports
+    ) -> Iterator[None]:
+        """Puts every reference's own name into the catalog, for as long as this block lasts."""
+        try:
+            for place, reference in enumerate(references):
+                if reference.late is not None:
+                    late = reference.late.with_reports(run.of(place))
+                    self._context.register_table(reference.own_name, Table(late))
+                elif reference.route.path == "native_pushdown":
+                    self._register_pushdown(reference.own_name, reference.table)
+                else:
+                    self._register_same(reference.own_name, reference.table)
+            yield
+        finally:
+            for reference in references:
+                self._context.deregister_table(reference.own_name)
+
+    def _register_same(self, own_name: str, table: ParquetTable) -> None:
+        self._context.register_table(own_name, self._tables.load(table.name))
+
+    def _register_pushdown(self, own_name: str, table: ParquetTable) -> None:
+        places = ", ".join(quote_string(file.path) for file in table.files)
+        self._context.sql(
+            f"CREATE EXTERNAL TABLE {quote_identifier(own_name)} STORED AS PARQUET"
+            f" LOCATION ({places}) OPTIONS ('format.pushdown_filters' 'true',"
+            " 'format.reorder_filters' 'true')"
+        )
+        made = self._tables.find_table((own_name,))
+        if made is None or set(made.files) != set(table.files) or made.schema != table.schema:
+            raise LateError(f"the files of {dotted(table.name)} are not read the same way by name")
+
+
+def _with_row(table: pa.Table, told: str) -> pa.Table:
+    values = {"plan_type": PLAN_TYPE, "plan": told}
+    row = pa.table(
+        {field.name: pa.array([values.get(field.name)], field.type) for field in table.schema},
+        schema=table.schema,
+    )
+    return pa.concat_tables([table, row]).combine_chunks()

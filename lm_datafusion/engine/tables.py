@@ -1,0 +1,179 @@
+"""Which tables of a DataFusion catalog are Parquet files, and which are views over such.
+
+In: a name. Out: the files DataFusion would read for it, or the query a view stands for.
+
+Nothing is remembered about how a table came to be: `register_parquet`, `CREATE EXTERNAL TABLE`,
+a catalog or another library may have made it. DataFusion's own plan of the table is asked.
+
+Invariant: a view's text is used only if DataFusion plans it to exactly the view's own plan, over
+the same files.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import datafusion
+from datafusion.unparser import Dialect, Unparser
+
+from lm_datafusion.engine.parquet_scan import scanned_files
+from lm_datafusion.engine.plan_scans import planned_scans
+from lm_datafusion.predicate.literals import quote_identifier
+from lm_datafusion.sql.statement import parse_query
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from datafusion import DataFrame
+    from datafusion.catalog import Table
+
+    from lm_datafusion.engine.parquet_scan import ListedFile
+    from lm_datafusion.sql.statement import Query
+
+# A table's name as a query writes it: catalog and schema may be missing.
+TableName = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParquetTable:
+    """A table that is local Parquet files and nothing else.
+
+    Attributes:
+        name: As queries write it.
+        files: As DataFusion lists them.
+        schema: As DataFusion gives it.
+    """
+
+    name: TableName
+    files: tuple[ListedFile, ...]
+    schema: pa.Schema
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether every file is still the one that was listed; files that are new do not show."""
+        return all(_is_unchanged(file) for file in self.files)
+
+
+def _is_unchanged(file: ListedFile) -> bool:
+    try:
+        now = os.stat(file.path)
+    except OSError:
+        return False
+    return now.st_size == file.size and now.st_mtime_ns == file.modified_ns
+
+
+class Tables:
+    """Reads the catalog of one session."""
+
+    def __init__(self, context: datafusion.SessionContext) -> None:
+        self._context = context
+        self._view_texts: dict[TableName, str] = {}
+        self._known_tables: dict[TableName, ParquetTable | None] = {}
+        self._known_views: dict[TableName, Query | None] = {}
+        self._may_remember = True
+
+    def forget(self) -> None:
+        """Asks anew from now on: the catalog has changed."""
+        self._known_tables = {}
+        self._known_views = {}
+
+    def stop_remembering(self) -> None:
+        """Asks anew every time: the catalog may change without a word."""
+        self._may_remember = False
+        self.forget()
+
+    def remember_view(self, name: TableName, text: str) -> None:
+        """Keeps the text a view was created with: shorter than what a plan would be written as."""
+        self._view_texts[name] = text
+
+    def known_table(self, name: TableName) -> ParquetTable | None:
+        """As `find_table`, but the files may be those of an earlier listing."""
+        if not self._may_remember:
+            return self.find_table(name)
+        known = self._known_tables
+        if name not in known:
+            known[name] = self.find_table(name)
+        return known[name]
+
+    def find_table(self, name: TableName) -> ParquetTable | None:
+        """The Parquet files behind a name; None if it is anything else."""
+        try:
+            frame = self._plain_table(name)
+            schema = frame.schema()
+            if not schema.names:
+                return None
+            narrow = frame.select(datafusion.col(quote_identifier(schema.names[0])))
+            (files,) = scanned_files(narrow.execution_plan(), self._context)
+        except Exception:  # noqa: BLE001 a table that cannot be asked is left to DataFusion
+            return None
+        return None if files is None else ParquetTable(name=name, files=files, schema=schema)
+
+    def find_view(self, name: TableName) -> Query | None:
+        """The query behind a view, if it is surely the same and over Parquet files only."""
+        known = self._known_views
+        if name not in known or not self._may_remember:
+            known[name] = self._load_view(name)
+        return known[name]
+
+    def _load_view(self, name: TableName) -> Query | None:
+        try:
+            frame = self._plain_table(name)
+            candidates = [self._view_texts.get(name), unparsed(frame)]
+            for text in filter(None, candidates):
+                query = parse_query(text)
+                if query is not None and self._is_view_text(name, frame, text):
+                    return query
+        except Exception:  # noqa: BLE001 a view that cannot be asked is left to DataFusion
+            return None
+        return None
+
+    def kind(self, name: TableName) -> str | None:
+        """`physical` or `view`, as the catalog says; None if there is no such table."""
+        try:
+            return self.load(name).kind
+        except Exception:  # noqa: BLE001 DataFusion raises its own class
+            return None
+
+    def load(self, name: TableName) -> Table:
+        """The table itself, as it is in the catalog."""
+        return self._context.table_provider(dotted(name))
+
+    def _is_view_text(self, name: TableName, frame: DataFrame, text: str) -> bool:
+        alias = quote_identifier(name[-1])
+        written = self._plain_sql(f"SELECT * FROM (\n{text}\n) AS {alias}")
+        view = self._plain_sql(f"SELECT * FROM {dotted(name)}")
+        if not same_plan(written, view):
+            return False
+        scans = planned_scans(view.optimized_logical_plan())
+        tables = {scanned: self.find_table(scanned) for scanned in scans}
+        expected = [t.files if t else None for n, t in tables.items() for _ in scans[n]]
+        found = scanned_files(frame.execution_plan(), self._context)
+        return None not in found and sorted(map(str, found)) == sorted(map(str, expected))
+
+    def _plain_table(self, name: TableName) -> DataFrame:
+        return self._plain_sql(f"SELECT * FROM {dotted(name)}")
+
+    def _plain_sql(self, text: str) -> DataFrame:
+        return self._context.sql(text)
+
+
+def dotted(name: TableName) -> str:
+    """A name as SQL."""
+    return ".".join(quote_identifier(part) for part in name)
+
+
+def same_plan(left: DataFrame, right: DataFrame) -> bool:
+    """Whether DataFusion optimizes two frames to one plan, with the same names and types."""
+    return (
+        left.optimized_logical_plan().display_indent_schema()
+        == right.optimized_logical_plan().display_indent_schema()
+    )
+
+
+def unparsed(frame: DataFrame) -> str | None:
+    """A frame as SQL, as far as DataFusion can write it; not always the same query."""
+    try:
+        return Unparser(Dialect.postgres()).plan_to_sql(frame.logical_plan())
+    except Exception:  # noqa: BLE001 DataFusion cannot write every plan as SQL
+        return None
