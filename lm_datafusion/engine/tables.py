@@ -141,8 +141,8 @@ class Tables:
 
     def _is_view_text(self, name: TableName, frame: DataFrame, text: str) -> bool:
         alias = quote_identifier(name[-1])
-        written = self._plain_sql(f"SELECT * FROM (\n{text}\n) AS {alias}")
-        view = self._plain_sql(f"SELECT * FROM {dotted(name)}")
+        written = self._context.sql(f"SELECT * FROM (\n{text}\n) AS {alias}")
+        view = self._context.sql(f"SELECT * FROM {dotted(name)}")
         if not same_plan(written, view):
             return False
         scans = planned_scans(view.optimized_logical_plan())
@@ -152,10 +152,8 @@ class Tables:
         return None not in found and sorted(map(str, found)) == sorted(map(str, expected))
 
     def _plain_table(self, name: TableName) -> DataFrame:
-        return self._plain_sql(f"SELECT * FROM {dotted(name)}")
-
-    def _plain_sql(self, text: str) -> DataFrame:
-        return self._context.sql(text)
+        # Not by SELECT *, which spells every column out: 4 ms for 105.
+        return self._context.table(dotted(name))
 
 
 def dotted(name: TableName) -> str:
