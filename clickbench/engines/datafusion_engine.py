@@ -1,0 +1,221 @@
+"""DataFusion as it comes, with filter pushdown, and lm_datafusion's session.
+
+In: Parquet files, SQL. Out: Arrow tables, and counts of what the Parquet reader skipped.
+
+Counts come from two places and have the same names: lm_datafusion's own scan reports, and the
+numbers DataFusion prints for its reader under EXPLAIN ANALYZE, which runs the query once more.
+
+Why lm_datafusion gets the view's text in place of `hits`: its session serves the tables a query
+names, and does not look into views yet. DataFusion plans both texts alike.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any, get_args
+
+import datafusion
+import pyarrow as pa
+
+import lm_datafusion
+from clickbench.engines.engine import EngineError
+from lm_datafusion.options import AccessPath
+from lm_datafusion.sql.statement import parse_query
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lm_datafusion.metrics import ScanReport
+
+HITS = (
+    'SELECT * EXCEPT ("EventDate"), CAST(CAST("EventDate" AS INTEGER) AS DATE) AS "EventDate"'
+    " FROM hits_raw"
+)
+_SUMMED = (
+    "files",
+    "files_pruned",
+    "row_groups_total",
+    "row_groups_pruned_statistics",
+    "row_groups_pruned_bloom_filter",
+    "row_groups_pruned_dictionary",
+    "row_groups_fully_matched",
+    "pages_total",
+    "pages_pruned",
+    "rows_total",
+    "rows_selected",
+    "bytes_scanned",
+)
+_NUMBER = r"(?P<{0}>[\d.]+)(?P<{0}_unit> [KMBT])?"
+_PRUNED = re.compile(
+    rf"(?P<name>\w+)={_NUMBER.format('total')} total → {_NUMBER.format('left')} matched"
+    rf"(?: -> {_NUMBER.format('full')} fully matched)?"
+)
+_UNITS = {None: 1, " K": 10**3, " M": 10**6, " B": 10**9, " T": 10**12}
+
+
+class DataFusion:
+    """DataFusion over its own listing of the files."""
+
+    def __init__(self, *, pushdown: bool) -> None:
+        self._pushdown = str(pushdown).lower()
+        self._context: datafusion.SessionContext | None = None
+
+    def open(self, files: Sequence[str], threads: int) -> None:
+        """Makes the session and the view."""
+        self._context = datafusion.SessionContext(_config(threads, self._pushdown))
+        self._context.register_parquet("hits_raw", _location(files))
+        self._context.sql(f"CREATE VIEW hits AS {HITS}")
+
+    def run(self, sql: str) -> pa.Table:
+        """The answer."""
+        return _collect(self.context.sql(sql))
+
+    def pruned(self, sql: str) -> dict[str, Any]:
+        """What DataFusion's reader skipped, from another run."""
+        return _analyzed(self.context, sql)
+
+    def close(self) -> None:
+        """Drops the session."""
+        self._context = None
+
+    @property
+    def context(self) -> datafusion.SessionContext:
+        """The open session."""
+        assert self._context is not None, "not open"
+        return self._context
+
+
+class LateDataFusion:
+    """lm_datafusion's session, on one of its paths."""
+
+    def __init__(self, path: str) -> None:
+        if path not in (*get_args(AccessPath), "dataset"):
+            known = ", ".join((*get_args(AccessPath), "dataset"))
+            raise EngineError(f"lm has no path {path!r}; there are {known}")
+        self._path = path
+        self._context: lm_datafusion.SessionContext | None = None
+        self._dataset: lm_datafusion.LateDataset | None = None
+        self._seen: list[ScanReport] = []
+
+    def open(self, files: Sequence[str], threads: int) -> None:
+        """Makes the session; the view's text is put into each query."""
+        if self._path == "dataset":
+            options = lm_datafusion.ScanOptions(threads=threads, string_type="string_view")
+            self._context = lm_datafusion.SessionContext(_config(threads, "false"))
+            self._dataset = lm_datafusion.dataset(list(files), options=options)
+            self._context.register_dataset("hits_raw", self._dataset)
+            return
+        options = lm_datafusion.ScanOptions(threads=threads, path=self._path)  # type: ignore[arg-type]
+        self._context = lm_datafusion.SessionContext(_config(threads, "false"), options=options)
+        self._context.register_parquet("hits_raw", _location(files))
+
+    def run(self, sql: str) -> pa.Table:
+        """The answer."""
+        self._seen = self._reports()
+        return _collect(self.context.sql(_with_view(sql)))
+
+    def pruned(self, sql: str) -> dict[str, Any]:
+        """What the scans of the last run skipped; DataFusion's own counts if it read instead."""
+        # A query that DataFusion serves leaves the reports of the query before in place.
+        old = {id(report) for report in self._seen}
+        reports = [report for report in self._reports() if id(report) not in old]
+        if not reports:
+            return _analyzed(self.context, _with_view(sql))
+        return _summed(reports)
+
+    def close(self) -> None:
+        """Drops the session."""
+        self._context = None
+        self._dataset = None
+        self._seen = []
+
+    @property
+    def context(self) -> lm_datafusion.SessionContext:
+        """The open session."""
+        assert self._context is not None, "not open"
+        return self._context
+
+    def _reports(self) -> list[ScanReport]:
+        source = self.context if self._dataset is None else self._dataset
+        return list(source.scan_reports())
+
+
+def _config(threads: int, pushdown: str) -> datafusion.SessionConfig:
+    return datafusion.SessionConfig(
+        {
+            "datafusion.execution.target_partitions": str(threads),
+            "datafusion.execution.parquet.binary_as_string": "true",
+            "datafusion.execution.parquet.pushdown_filters": pushdown,
+            "datafusion.execution.parquet.reorder_filters": pushdown,
+        }
+    )
+
+
+def _location(files: Sequence[str]) -> str:
+    """One file by its name, several by their folder."""
+    if len(files) == 1:
+        return files[0]
+    return os.path.join(os.path.dirname(files[0]), "")
+
+
+def _collect(frame: datafusion.DataFrame) -> pa.Table:
+    batches = frame.collect()
+    # The schema of batches may forbid nulls where that of the plan allows them.
+    return pa.Table.from_batches(batches, schema=None if batches else frame.schema())
+
+
+def _with_view(sql: str) -> str:
+    """The query with the view's text in place of the name `hits`."""
+    query = parse_query(sql)
+    assert query is not None, sql
+    for reference in sorted(query.references, key=lambda r: r.start, reverse=True):
+        if reference.name == ("hits",):
+            alias = "" if reference.has_alias else " AS hits"
+            sql = f"{sql[: reference.start]}({HITS}){alias}{sql[reference.stop :]}"
+    return sql
+
+
+def _summed(reports: list[ScanReport]) -> dict[str, Any]:
+    """One count per level: a query leaves a report per partition."""
+    plain = [report.to_dict() for report in reports]
+    counts: dict[str, Any] = {name: sum(report[name] for report in plain) for name in _SUMMED}
+    steps: dict[str, dict[str, Any]] = {}
+    for step in (step for report in plain for step in report["steps"]):
+        total = steps.setdefault(step["predicate"], {"rows_in": 0, "rows_out": 0})
+        total["rows_in"] += step["rows_in"]
+        total["rows_out"] += step["rows_out"]
+    counts["steps"] = [{"predicate": name, **rows} for name, rows in steps.items()]
+    return {"reader": plain[0]["path"], **counts}
+
+
+def _analyzed(context: datafusion.SessionContext, sql: str) -> dict[str, Any]:
+    """Counts of DataFusion's Parquet reader; those it prints rounded stay rounded."""
+    plan = datafusion.SessionContext.sql(context, f"EXPLAIN ANALYZE {sql}").collect()
+    text = "\n".join(str(cell) for batch in plan for cell in batch.column(1).to_pylist())
+    counts: dict[str, Any] = {"reader": "native"}
+    for match in _PRUNED.finditer(text):
+        total, left = _number(match, "total"), _number(match, "left")
+        name = match["name"]
+        counts[name] = counts.get(name, 0) + total - left
+        if name == "row_groups_pruned_statistics":
+            counts["row_groups_total"] = counts.get("row_groups_total", 0) + total
+            full = 0 if match["full"] is None else _number(match, "full")
+            counts["row_groups_fully_matched"] = counts.get("row_groups_fully_matched", 0) + full
+        elif name == "page_index_pages_pruned":
+            counts["pages_total"] = counts.get("pages_total", 0) + total
+    counts["pages_pruned"] = counts.pop("page_index_pages_pruned", 0)
+    for name in ("pushdown_rows_pruned", "bytes_scanned"):
+        counts[name] = sum(
+            _plain(found) for found in re.findall(rf"{name}=([\d.]+(?: [KMBT])?)", text)
+        )
+    return counts
+
+
+def _number(match: re.Match[str], name: str) -> int:
+    return round(float(match[name]) * _UNITS[match[f"{name}_unit"]])
+
+
+def _plain(text: str) -> int:
+    number, _, unit = text.partition(" ")
+    return round(float(number) * _UNITS[f" {unit}" if unit else None])

@@ -1,0 +1,173 @@
+"""Which engine runs which query when.
+
+In: queries, contenders, a results file. Out: the results file, complete.
+
+For each query, for each repeat, each engine runs once; the order rotates, so that what disturbs
+the machine for a while disturbs all alike, and nobody always runs first. Before the first repeat
+each engine runs once untimed, and tells what it pruned; cold runs instead begin with an engine
+that was opened anew and files the system has forgotten. After the last repeat the answers of all
+runs are judged.
+
+Invariant: a run that is in the file is not made again, and the file has every run that ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import time
+from typing import TYPE_CHECKING, Any
+
+from clickbench import page_cache
+from clickbench.contender import CapError, ContenderError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from clickbench.contender import Contender
+    from clickbench.queries import Query
+    from clickbench.referee import Referee
+    from clickbench.results import Results
+
+
+class Schedule:
+    """All runs of a benchmark.
+
+    Args:
+        results: Has the runs made so far.
+        contenders: Engines by their words.
+        referee: Judges answers.
+        files: What is dropped from the page cache for cold runs; None for hot runs.
+        repeats: Timed runs of each query and engine.
+        say: Takes lines about progress.
+    """
+
+    def __init__(
+        self,
+        *,
+        results: Results,
+        contenders: list[Contender],
+        referee: Referee,
+        files: tuple[str, ...] | None,
+        repeats: int,
+        say: Callable[[str], None],
+    ) -> None:
+        self._results = results
+        self._contenders = contenders
+        self._referee = referee
+        self._files = files
+        self._repeats = repeats
+        self._say = say
+
+    def run(self, queries: tuple[Query, ...]) -> None:
+        """Makes the runs that are missing, query by query."""
+        started = time.monotonic()
+        made = 0
+        for index, query in enumerate(queries):
+            head = f"[{index + 1}/{len(queries)}] {query.name}"
+            missing = self._missing(query, index)
+            if missing:
+                self._measure(query, missing)
+                made += 1
+            if missing or self._is_unjudged(query):
+                self._judge(query)
+                left_s = (time.monotonic() - started) / max(made, 1) * (len(queries) - index - 1)
+                self._say(f"{head}  {self._summary(query)}  (about {_duration(left_s)} left)")
+            else:
+                self._say(f"{head}  was there already")
+
+    def _missing(self, query: Query, index: int) -> list[tuple[int, Contender]]:
+        """Runs to make, in their order."""
+        missing = []
+        for repeat in range(self._repeats):
+            shift = (repeat + index) % len(self._contenders)
+            for contender in self._contenders[shift:] + self._contenders[:shift]:
+                part = self._results.engine(query, contender.word)
+                if part["state"] == "ok" and len(part["runs"]) <= repeat:
+                    missing.append((repeat, contender))
+        return missing
+
+    def _measure(self, query: Query, missing: list[tuple[int, Contender]]) -> None:
+        out = set()
+        if self._files is None:
+            for contender in dict.fromkeys(contender for _, contender in missing):
+                if not self._attempt(query, contender, self._warm_up):
+                    out.add(contender.word)
+        for _, contender in missing:
+            if contender.word not in out and not self._attempt(query, contender, self._timed):
+                out.add(contender.word)
+        if self._files is not None:
+            for contender in dict.fromkeys(contender for _, contender in missing):
+                if contender.word not in out:
+                    self._note_pruned(query, contender)
+
+    def _attempt(
+        self, query: Query, contender: Contender, action: Callable[[Query, Contender], None]
+    ) -> bool:
+        """Whether an action went well; if not, the engine is out for this query."""
+        try:
+            action(query, contender)
+        except CapError as error:
+            self._results.end_engine(query, contender.word, "capped", str(error))
+            return False
+        except ContenderError as error:
+            self._results.end_engine(query, contender.word, "failed", str(error))
+            return False
+        return True
+
+    def _warm_up(self, query: Query, contender: Contender) -> None:
+        contender.run(query.sql)
+        self._note_pruned(query, contender)
+
+    def _note_pruned(self, query: Query, contender: Contender) -> None:
+        # What was pruned is an extra: an engine that cannot tell stays in the race.
+        with contextlib.suppress(CapError, ContenderError):
+            self._results.engine(query, contender.word)["pruned"] = contender.pruned(query.sql)
+
+    def _timed(self, query: Query, contender: Contender) -> None:
+        if self._files is not None:
+            contender.reopen()
+            page_cache.drop(self._files)
+        reply = contender.run(query.sql)
+        run = {name: reply[name] for name in ("wall_s", "cpu_s", "peak_bytes", "digest")}
+        self._results.add_run(query, contender.word, run, reply["rows"])
+
+    def _is_unjudged(self, query: Query) -> bool:
+        part = self._results.query(query)
+        return set(part["faults"]) != set(part["answers"])
+
+    def _judge(self, query: Query) -> None:
+        part = self._results.query(query)
+        if part["answers"]:
+            part["faults"] = self._referee.judge(query.sql, part["answers"])
+        self._results.save()
+
+    def _summary(self, query: Query) -> str:
+        part = self._results.query(query)
+        times = "  ".join(
+            f"{word} {_time(part['engines'][word])}"
+            for word in (contender.word for contender in self._contenders)
+        )
+        wrong = wrong_engines(part)
+        return f"{times}  {'answers equal' if not wrong else 'WRONG: ' + ', '.join(wrong)}"
+
+
+def wrong_engines(part: dict[str, Any]) -> dict[str, str]:
+    """Engines of a query with an answer that is not right, and what is wrong with it."""
+    return {
+        word: part["faults"][run["digest"]]
+        for word, engine in part["engines"].items()
+        for run in engine["runs"]
+        if part["faults"].get(run["digest"]) is not None
+    }
+
+
+def _time(engine: dict[str, Any]) -> str:
+    if engine["state"] != "ok":
+        return str(engine["state"])
+    return f"{statistics.median(run['wall_s'] for run in engine['runs']) * 1e3:.0f} ms"
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
