@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import runpy
+import subprocess
 import sys
 
 import pytest
@@ -23,7 +24,21 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"lm_datafusion {lm.__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [["fly"], ["demo", "--rows", "0"], ["demo", "--rows", "x"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fly"],
+        ["demo", "--rows", "0"],
+        ["demo", "--rows", "x"],
+        ["sql", "-t", "hits.parquet"],
+        ["sql", "-t", "=hits.parquet"],
+        ["sql", "--format", "xml"],
+        ["sql", "--path", "shortcut"],
+        ["sql", "--max-rows", "-1"],
+        ["inspect"],
+        ["explain", "--format", "csv"],
+    ],
+)
 def test_a_command_line_that_is_not_understood(arguments, capsys):
     with pytest.raises(SystemExit) as exit_:
         main(arguments)
@@ -64,3 +79,41 @@ def test_module_runs_the_same_commands(capsys, monkeypatch):
         runpy.run_module("lm_datafusion", run_name="__main__")
     assert exit_.value.code == 0
     assert "usage: lm-datafusion" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        (
+            "sql",
+            "FILE.sql -c -t --path --format -o --max-rows --timing --reports table csv json parquet",
+        ),
+        ("explain", "FILE.sql -c -t --path --format json"),
+        ("inspect", "FILE --column --row-groups --pages --format overlap dict bloom"),
+        ("demo", "--rows --repeats --dir"),
+    ],
+)
+def test_help_names_every_option(command, options, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main([command, "--help"])
+    assert exit_.value.code == 0
+    printed = capsys.readouterr().out
+    assert [option for option in options.split() if option not in printed] == []
+    for line in printed.splitlines():
+        assert len(line) <= 100, line
+
+
+@pytest.mark.parametrize("command", ["sql", "explain", "inspect", "demo"])
+def test_every_command_is_in_the_help(command, capsys):
+    assert main([]) == 0
+    assert f"\n    {command} " in capsys.readouterr().out
+
+
+def test_the_frame_of_the_commands_loads_no_heavy_library():
+    code = (
+        "import sys; from lm_datafusion.cli.console import main; main([]);"
+        "heavy = {'pyarrow', 'numpy', 'datafusion', 'sqlglot'} & set(sys.modules);"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert ran.returncode == 0, ran.stderr

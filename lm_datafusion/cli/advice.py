@@ -1,0 +1,125 @@
+"""What a query can skip of a column, what it cannot, and what would change that: in words.
+
+In: a `ColumnProfile`. Out: sentences.
+
+The words follow what our scan does. Other readers may do less: DataFusion's own prunes by
+statistics, bloom filters and the page index, but not by dictionaries.
+
+Invariant: every "cannot" comes with its reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lm_datafusion.options import ScanOptions
+
+if TYPE_CHECKING:
+    from lm_datafusion.cli.file_profile import ColumnProfile
+
+# Where a value is in most row groups, statistics cost little and tell little.
+LITTLE: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Three lists of sentences."""
+
+    can: tuple[str, ...]
+    cannot: tuple[str, ...]
+    hints: tuple[str, ...]
+
+
+def advise(column: ColumnProfile) -> Advice:
+    """What can be pruned by a column, what cannot, and what to do about it."""
+    can: list[str] = []
+    cannot: list[str] = []
+    hints: list[str] = []
+    if not column.chunks:
+        return Advice((), ("no row groups: there is nothing to skip",), ())
+    if column.is_repeated:
+        cannot.append("neither row groups nor pages: values inside lists and maps are not judged")
+        return Advice((), tuple(cannot), ())
+    for judge in (_statistics, _bloom_filter, _dictionary, _page_index):
+        judge(column, can, cannot, hints)
+    return Advice(tuple(can), tuple(cannot), tuple(hints))
+
+
+def _statistics(column: ColumnProfile, can: list[str], cannot: list[str], hints: list[str]) -> None:
+    total = len(column.chunks)
+    if not column.bounded_count:
+        cannot.append(f"row groups by statistics: {_why_no_bounds(column)}")
+        if not column.has_statistics:
+            hints.append("write statistics (write_statistics=True)")
+        return
+    some = (
+        "" if column.bounded_count == total else f" ({column.bounded_count} of {total} have them)"
+    )
+    can.append(f"row groups by statistics{some}")
+    if total == 1:
+        cannot.append("parts of the file by row groups: there is only one")
+    elif column.overlap is not None and column.overlap > LITTLE:
+        cannot.append(
+            "many row groups by statistics: a value taken at random is inside the bounds of"
+            " most row groups (overlap)"
+        )
+
+
+def _why_no_bounds(column: ColumnProfile) -> str:
+    if column.physical_type == "INT96":
+        return "INT96 has no order that writers agree on"
+    if column.null_count is not None and all(c.null_count for c in column.chunks):
+        return "no usable minima and maxima (all values may be null)"
+    if not column.has_statistics:
+        return "the file has none"
+    return "no minima and maxima that can be trusted for this type or writer"
+
+
+def _bloom_filter(
+    column: ColumnProfile, can: list[str], cannot: list[str], hints: list[str]
+) -> None:
+    if column.bloom_filter_count:
+        can.append("row groups by bloom filter, for = and IN")
+        return
+    is_scattered = column.overlap is not None and column.overlap > LITTLE
+    if column.dictionary == "all" or not is_scattered or len(column.chunks) == 1:
+        return
+    cannot.append("row groups by bloom filter: there is none")
+    if column.data_type.startswith(("int", "uint", "string", "large_string", "binary")):
+        hints.append("for look-ups with = write a bloom filter (bloom_filter_options)")
+
+
+def _dictionary(
+    column: ColumnProfile, can: list[str], cannot: list[str], _hints: list[str]
+) -> None:
+    limit = ScanOptions().dictionary_limit_bytes
+    if column.dictionary == "all":
+        can.append("row groups by dictionary, for any condition on this column alone")
+    elif column.dictionary in ("part", "mixed"):
+        cannot.append(
+            "row groups by dictionary where pages fell back to another encoding"
+            f" (dictionaries end at about {limit >> 20} MiB)"
+        )
+    elif column.dictionary == "unknown":
+        cannot.append(
+            "row groups by dictionary without a look at every page header: the writer does not"
+            " say whether all pages use it"
+        )
+
+
+def _page_index(column: ColumnProfile, can: list[str], cannot: list[str], hints: list[str]) -> None:
+    if column.indexed_count:
+        if column.bounded_count or "float" in column.data_type or "double" in column.data_type:
+            can.append("pages by page index")
+        else:
+            cannot.append("pages by page index: its bounds cannot be trusted for this type")
+        return
+    if any(chunk.says_column_index for chunk in column.chunks):
+        cannot.append("pages by page index: it does not fit the pages, or has pages without bounds")
+    elif column.located_count:
+        cannot.append("pages by their bounds: there is an offset index, but no column index")
+        hints.append("rewrite with write_page_index=True")
+    else:
+        cannot.append("pages by their bounds: there is no page index")
+        hints.append("rewrite with write_page_index=True")

@@ -1,0 +1,405 @@
+"""What is known of one Parquet file without reading its data.
+
+In: a path. Out: a `FileProfile`: row groups, and a `ColumnProfile` per leaf column with sizes,
+encodings, bounds, dictionaries, page index and bloom filters.
+
+The footer is read, and of each column chunk the page index, the header of the dictionary page
+and the header of the bloom filter.
+
+Invariant: "has bounds" and its kin mean that our own pruning uses them, not only that the file
+holds some bytes for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lm_datafusion.cli.overlap import is_ascending, overlap_share
+from lm_datafusion.errors import StorageError
+from lm_datafusion.formats.parquet.bloom_filter import parse_bloom_filter_header
+from lm_datafusion.formats.parquet.page_header import parse_page_header
+from lm_datafusion.formats.parquet.spec import PageType
+from lm_datafusion.formats.parquet.statistics import PageStatistics, RowGroupStatistics
+from lm_datafusion.formats.parquet.thrift import ThriftError
+from lm_datafusion.options import ScanOptions
+from lm_datafusion.scan import load_facts
+from lm_datafusion.storage import ByteRange, LocalStorage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lm_datafusion.formats.parquet.chunk import ChunkFacts
+    from lm_datafusion.formats.parquet.footer import FileFacts
+    from lm_datafusion.storage import OpenFile
+
+_HEADER_BYTES: Final = 256
+_BLOOM_HEADER_BYTES: Final = 64
+_DICTIONARY_NAMES: Final = frozenset({"PLAIN_DICTIONARY", "RLE_DICTIONARY"})
+# Encodings that say nothing about values: those of levels, and a dictionary page's own.
+_LEVEL_NAMES: Final = frozenset({"RLE", "BIT_PACKED"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkProfile:
+    """One column in one row group.
+
+    `dictionary` is "all", "part", "none", or "unknown" where the writer did not say;
+    `distinct` counts the values of the dictionary. `minimum` and `maximum` are None where they
+    cannot be used. `pages` is known where there is a page index.
+    """
+
+    row_group: int
+    offset: int
+    compressed_bytes: int
+    uncompressed_bytes: int
+    encodings: tuple[str, ...]
+    codec: str
+    minimum: object
+    maximum: object
+    null_count: int | None
+    dictionary: str
+    distinct: int | None
+    has_column_index: bool
+    has_offset_index: bool
+    says_column_index: bool
+    bloom_filter_bytes: int
+    pages: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnProfile:
+    """One leaf column over all row groups."""
+
+    name: str
+    physical_type: str
+    data_type: str
+    is_repeated: bool
+    has_statistics: bool
+    chunks: tuple[ChunkProfile, ...]
+    overlap: float | None
+    is_ascending: bool
+
+    @property
+    def compressed_bytes(self) -> int:
+        """Bytes in the file."""
+        return sum(chunk.compressed_bytes for chunk in self.chunks)
+
+    @property
+    def uncompressed_bytes(self) -> int:
+        """Bytes once decompressed, still encoded."""
+        return sum(chunk.uncompressed_bytes for chunk in self.chunks)
+
+    @property
+    def encodings(self) -> tuple[str, ...]:
+        """Encodings of all chunks, each once."""
+        return tuple(dict.fromkeys(e for chunk in self.chunks for e in chunk.encodings))
+
+    @property
+    def codecs(self) -> tuple[str, ...]:
+        """Codecs of all chunks, each once."""
+        return tuple(dict.fromkeys(chunk.codec for chunk in self.chunks))
+
+    @property
+    def null_count(self) -> int | None:
+        """Nulls; None if a chunk does not say."""
+        counts = [chunk.null_count for chunk in self.chunks]
+        return None if None in counts else sum(count for count in counts if count is not None)
+
+    @property
+    def bounded_count(self) -> int:
+        """Row groups with usable bounds."""
+        return sum(chunk.minimum is not None for chunk in self.chunks)
+
+    @property
+    def dictionary(self) -> str:
+        """What all chunks have in common, else "mixed"."""
+        states = {chunk.dictionary for chunk in self.chunks}
+        return states.pop() if len(states) == 1 else "mixed" if states else "none"
+
+    @property
+    def distinct(self) -> int | None:
+        """Values of the largest dictionary; None without one."""
+        return max((c.distinct for c in self.chunks if c.distinct is not None), default=None)
+
+    @property
+    def indexed_count(self) -> int:
+        """Row groups whose pages have usable bounds."""
+        return sum(chunk.has_column_index for chunk in self.chunks)
+
+    @property
+    def located_count(self) -> int:
+        """Row groups whose pages can be found without reading them."""
+        return sum(chunk.has_offset_index for chunk in self.chunks)
+
+    @property
+    def bloom_filter_bytes(self) -> int:
+        """Bytes of all bloom filters."""
+        return sum(chunk.bloom_filter_bytes for chunk in self.chunks)
+
+    @property
+    def bloom_filter_count(self) -> int:
+        """Row groups with a bloom filter."""
+        return sum(chunk.bloom_filter_bytes > 0 for chunk in self.chunks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileProfile:
+    """One file."""
+
+    path: str
+    size_bytes: int
+    footer_bytes: int
+    created_by: str
+    format_version: str
+    row_counts: tuple[int, ...]
+    sorted_by: tuple[str, ...]
+    columns: tuple[ColumnProfile, ...]
+
+    @property
+    def row_count(self) -> int:
+        """Rows of the file."""
+        return sum(self.row_counts)
+
+    @property
+    def codecs(self) -> tuple[str, ...]:
+        """Codecs of all columns, each once."""
+        return tuple(dict.fromkeys(codec for column in self.columns for codec in column.codecs))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageProfile:
+    """One data page; bounds are None where they cannot be used."""
+
+    row_group: int
+    page: int
+    first_row: int
+    row_count: int
+    length_bytes: int
+    minimum: object = None
+    maximum: object = None
+
+
+def load_profile(path: str) -> FileProfile:
+    """Reads what is known of a file.
+
+    Raises:
+        CorruptFileError: Not a Parquet file, or a damaged one.
+        UnsupportedFeatureError: It is encrypted.
+        StorageError: It cannot be read.
+    """
+    storage = LocalStorage()
+    facts = load_facts(storage, path, ScanOptions())
+    with storage.open(facts.version) as file:
+        columns = tuple(_column(facts, leaf, file) for leaf in range(len(facts.elements.leaves)))
+    return FileProfile(
+        path=path,
+        size_bytes=facts.version.size_bytes,
+        footer_bytes=len(facts.footer),
+        created_by=facts.metadata.created_by or "unknown",
+        format_version=str(facts.metadata.format_version),
+        row_counts=tuple(facts.row_count(index) for index in range(facts.num_row_groups)),
+        sorted_by=_sorted_by(facts),
+        columns=columns,
+    )
+
+
+def load_pages(path: str, column: str) -> list[PageProfile]:
+    """The data pages of a column; from their headers where there is no page index."""
+    storage = LocalStorage()
+    facts = load_facts(storage, path, ScanOptions())
+    leaf = [".".join(leaf.path) for leaf in facts.elements.leaves].index(column)
+    pages: list[PageProfile] = []
+    with storage.open(facts.version) as file:
+        for row_group in range(facts.num_row_groups):
+            pages += _chunk_pages(facts, row_group, leaf, file)
+    return pages
+
+
+def page_overlap(pages: Sequence[PageProfile]) -> float | None:
+    """As `overlap_share`, with pages for containers."""
+    minima, maxima = [page.minimum for page in pages], [page.maximum for page in pages]
+    if all(bound is None for bound in minima):
+        return None
+    return overlap_share(pa.array(minima), pa.array(maxima), [page.row_count for page in pages])
+
+
+def _sorted_by(facts: FileFacts) -> tuple[str, ...]:
+    """The order the writer declares, if it is that of all row groups."""
+    names = [".".join(leaf.path) for leaf in facts.elements.leaves]
+    orders = {
+        tuple(
+            names[column.column_index] + (" DESC" if column.descending else "")
+            for column in facts.metadata.row_group(index).sorting_columns
+            if column.column_index < len(names)
+        )
+        for index in range(facts.num_row_groups)
+    }
+    return orders.pop() if len(orders) == 1 else ()
+
+
+def _column(facts: FileFacts, leaf: int, file: OpenFile) -> ColumnProfile:
+    node = facts.elements.leaves[leaf]
+    chunks = [facts.chunk(index, leaf) for index in range(facts.num_row_groups)]
+    minima, maxima = _row_group_bounds(facts, node.path, len(chunks))
+    profiles = tuple(
+        _chunk(index, chunk, file, (minima[index].as_py(), maxima[index].as_py()))
+        for index, chunk in enumerate(chunks)
+    )
+    counts = [
+        chunk.row_count - (p.null_count or 0) for chunk, p in zip(chunks, profiles, strict=True)
+    ]
+    return ColumnProfile(
+        name=".".join(node.path),
+        physical_type=chunks[0].physical_type if chunks else "",
+        data_type=_type_name(facts, leaf),
+        is_repeated=node.max_repetition_level > 0,
+        has_statistics=any(chunk.metadata.is_stats_set for chunk in chunks),
+        chunks=profiles,
+        overlap=overlap_share(minima, maxima, counts) if len(chunks) > 1 else None,
+        is_ascending=is_ascending(minima, maxima),
+    )
+
+
+def _row_group_bounds(
+    facts: FileFacts, path: tuple[str, ...], count: int
+) -> tuple[pa.Array, pa.Array]:
+    statistics = RowGroupStatistics(facts, range(count), {})
+    try:
+        minima, maxima = statistics.min_values(path), statistics.max_values(path)
+    except (pa.ArrowException, ValueError, KeyError, OverflowError):
+        minima = maxima = None  # bounds that are damaged are no bounds
+    if minima is None or maxima is None:
+        return pa.nulls(count), pa.nulls(count)
+    return minima, maxima
+
+
+def _type_name(facts: FileFacts, leaf: int) -> str:
+    node = facts.elements.leaves[leaf]
+    try:
+        return str(facts.leaf_type(node.path))
+    except (KeyError, AttributeError, TypeError, ValueError):  # inside a list or a map
+        logical = str(facts.metadata.schema.column(leaf).logical_type)
+        plain = str(facts.metadata.schema.column(leaf).physical_type).lower()
+        return plain if logical in ("None", "Undefined") else logical.lower()
+
+
+def _chunk(
+    row_group: int, chunk: ChunkFacts, file: OpenFile, bounds: tuple[object, object]
+) -> ChunkProfile:
+    tail = chunk.tail
+    has_locations = tail is not None and tail.offset_index is not None
+    pages = chunk.load_pages(file) if has_locations else None
+    return ChunkProfile(
+        row_group=row_group,
+        offset=chunk.byte_range.offset,
+        compressed_bytes=int(chunk.metadata.total_compressed_size),
+        uncompressed_bytes=int(chunk.metadata.total_uncompressed_size),
+        encodings=_value_encodings(chunk),
+        codec=chunk.codec,
+        minimum=bounds[0],
+        maximum=bounds[1],
+        null_count=_null_count(chunk),
+        dictionary=_dictionary(chunk),
+        distinct=_distinct(chunk, file),
+        has_column_index=has_locations and chunk.load_column_index(file) is not None,
+        has_offset_index=pages is not None,
+        says_column_index=tail is not None and tail.column_index is not None,
+        bloom_filter_bytes=_bloom_filter_bytes(chunk, file),
+        pages=None if pages is None else len(pages.locations),
+    )
+
+
+def _value_encodings(chunk: ChunkFacts) -> tuple[str, ...]:
+    """Encodings of values: a dictionary page is PLAIN itself, and levels do not count."""
+    dictionary = _dictionary(chunk)
+    names = [name for name in chunk.encodings if name not in _LEVEL_NAMES]
+    if dictionary == "all":
+        names = [name for name in names if name in _DICTIONARY_NAMES]
+    return tuple(dict.fromkeys(names)) or tuple(chunk.encodings)
+
+
+def _dictionary(chunk: ChunkFacts) -> str:
+    names = set(chunk.encodings)
+    if not names & _DICTIONARY_NAMES:
+        return "none"
+    said = None if chunk.tail is None else chunk.tail.is_all_dictionary
+    if said is None and names <= {"PLAIN_DICTIONARY", *_LEVEL_NAMES}:
+        return "all"
+    return "unknown" if said is None else "all" if said else "part"
+
+
+def _distinct(chunk: ChunkFacts, file: OpenFile) -> int | None:
+    """Values of the dictionary, by the header of its page."""
+    if not set(chunk.encodings) & _DICTIONARY_NAMES:
+        return None
+    place = chunk.byte_range
+    try:
+        head = file.fetch_ranges([ByteRange(place.offset, min(place.length, _HEADER_BYTES))])[0]
+        header = parse_page_header(head)
+    except (ThriftError, StorageError, ValueError):
+        return None
+    return header.num_values if header.kind == PageType.DICTIONARY else None
+
+
+def _null_count(chunk: ChunkFacts) -> int | None:
+    if chunk.leaf.max_definition_level == 0:
+        return 0
+    statistics = chunk.statistics
+    if statistics is None or not statistics.has_null_count:
+        return None
+    return int(statistics.null_count)
+
+
+def _bloom_filter_bytes(chunk: ChunkFacts, file: OpenFile) -> int:
+    """Bytes of the bitset; 0 without a filter that can be read."""
+    offset = chunk.metadata.bloom_filter_offset
+    if not offset:
+        return 0
+    available = file.version.size_bytes - offset
+    try:
+        place = ByteRange(offset, min(_BLOOM_HEADER_BYTES, available))
+        parsed = parse_bloom_filter_header(file.fetch_ranges([place])[0])
+    except (ThriftError, StorageError, ValueError):
+        return 0
+    return 0 if parsed is None or parsed[0] > available else parsed[0]
+
+
+def _chunk_pages(facts: FileFacts, row_group: int, leaf: int, file: OpenFile) -> list[PageProfile]:
+    chunk = facts.chunk(row_group, leaf)
+    table = chunk.load_pages(file)
+    if table is None:
+        return []
+    locations = table.locations
+    row_counts = np.diff(np.append(locations.first_rows, chunk.row_count))
+    minima, maxima = _page_bounds(facts, row_group, leaf, file, len(locations))
+    return [
+        PageProfile(
+            row_group=row_group,
+            page=index,
+            first_row=int(locations.first_rows[index]),
+            row_count=int(row_counts[index]),
+            length_bytes=int(locations.sizes[index]),
+            minimum=minima[index].as_py(),
+            maximum=maxima[index].as_py(),
+        )
+        for index in range(len(locations))
+    ]
+
+
+def _page_bounds(
+    facts: FileFacts, row_group: int, leaf: int, file: OpenFile, count: int
+) -> tuple[pa.Array, pa.Array]:
+    path = facts.elements.leaves[leaf].path
+    nothing = pa.nulls(count), pa.nulls(count)
+    try:
+        statistics = PageStatistics(facts, row_group, [path], file, {})
+        minima, maxima = statistics.min_values(path), statistics.max_values(path)
+    except (pa.ArrowException, ValueError, KeyError, OverflowError):
+        return nothing
+    if minima is None or maxima is None or len(minima) != count:
+        return nothing
+    return minima, maxima

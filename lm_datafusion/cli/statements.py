@@ -1,0 +1,157 @@
+"""SQL text cut into statements, and the files that a statement names in place of tables.
+
+In: the text of a file or of `-c`. Out: statements without their `;`, and the places of quoted
+names that may be paths.
+
+Only the outermost grammar is read: strings (`'..'`, `E'..'`, `$tag$..$tag$`), quoted names
+(`".."`, and the same in backticks), comments (`--` and nested `/* */`), words. A `;` inside any
+of them ends nothing.
+
+Why not a parser: what DataFusion understands and a parser does not must still reach DataFusion,
+character for character.
+
+Invariant: statements, put together again with what stood between them, are the text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# What is left open at the end of the text ends there; DataFusion says what is wrong with it.
+_TOKEN: Final = re.compile(
+    r"""
+      (?P<space>\s+|--[^\n]*)
+    | (?P<block>/\*)
+    | (?P<escaped>[eE]'(?:[^'\\]|\\.|'')*(?:'|\Z))
+    | (?P<string>'[^']*(?:''[^']*)*(?:'|\Z))
+    | (?P<name>"[^"]*(?:""[^"]*)*(?:"|\Z)|`[^`]*(?:`|\Z))
+    | (?P<word>\w[\w$]*)
+    | (?P<dollar>\$(?P<tag>(?:[^\W\d]\w*)?)\$.*?(?:\$(?P=tag)\$|\Z))
+    | (?P<end>;)
+    | (?P<other>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_COMMENT_EDGE: Final = re.compile(r"/\*|\*/")
+_QUERY_WORDS: Final = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE"})
+_DEFINING_WORDS: Final = frozenset({"CREATE", "DROP", "SET", "RESET"})
+# Words after a table that cannot be its alias; a comma after them names no table.
+_CLAUSE_WORDS: Final = frozenset({"WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", "ON", "USING"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuotedTable:
+    """A quoted name where a table is expected, and its place in the text."""
+
+    name: str
+    start: int
+    stop: int
+
+
+def split_statements(text: str) -> list[str]:
+    """Cuts text at each `;` that ends a statement; what holds only comments is left out."""
+    statements = []
+    start, has_content = 0, False
+    for token in _tokens(text):
+        if token.kind != "end":
+            has_content = has_content or token.kind != "space"
+            continue
+        if has_content:
+            statements.append(text[start : token.start].strip())
+        start, has_content = token.stop, False
+    if has_content:
+        statements.append(text[start:].strip())
+    return statements
+
+
+def is_query(statement: str) -> bool:
+    """Whether a statement asks for rows and does nothing else."""
+    return _first_word(statement) in _QUERY_WORDS
+
+
+def is_definition(statement: str) -> bool:
+    """Whether a statement changes the session: what later statements may lean on."""
+    return _first_word(statement) in _DEFINING_WORDS
+
+
+def quoted_tables(statement: str) -> list[QuotedTable]:
+    """Quoted names after FROM, JOIN, or a comma in a list of tables."""
+    found = []
+    expects_table, words_after = False, None
+    previous = ""
+    for token in _tokens(statement):
+        text = statement[token.start : token.stop]
+        if token.kind == "space":
+            continue
+        if expects_table and token.kind in ("string", "name"):
+            found.append(QuotedTable(_unquoted(text), token.start, token.stop))
+            expects_table, words_after = False, 0
+        elif token.kind == "word":
+            expects_table = _is_before_table(text, previous)
+            words_after = _words_after(words_after, text)
+        else:
+            expects_table = text == "," and words_after is not None
+            words_after = None
+        previous = text.upper()
+    return found
+
+
+def _is_before_table(word: str, previous: str) -> bool:
+    if word.upper() == "JOIN":
+        return True
+    return word.upper() == "FROM" and previous != "DISTINCT"  # IS DISTINCT FROM 'a value'
+
+
+def _words_after(count: int | None, word: str) -> int | None:
+    """How many words follow a table: none or an alias, with or without AS."""
+    if count is None or word.upper() in _CLAUSE_WORDS:
+        return None
+    return count + 1 if count <= 1 else None
+
+
+def _unquoted(text: str) -> str:
+    quote = text[0]
+    return text[1:-1].replace(quote * 2, quote)
+
+
+def _first_word(statement: str) -> str:
+    for token in _tokens(statement):
+        text = statement[token.start : token.stop]
+        if token.kind == "word":
+            return text.upper()
+        if token.kind != "space" and text != "(":
+            return ""
+    return ""
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    position = 0
+    while match := _TOKEN.match(text, position):
+        kind, stop = str(match.lastgroup), match.end()
+        if match["dollar"]:
+            kind = "dollar"  # the tag inside is the last group
+        elif kind == "block":
+            kind, stop = "space", _comment_stop(text, stop)
+        yield _Token(kind, position, stop)
+        position = stop
+
+
+def _comment_stop(text: str, position: int) -> int:
+    """Where a comment that was opened before `position` ends; comments nest."""
+    depth = 1
+    while depth and (edge := _COMMENT_EDGE.search(text, position)):
+        depth += 1 if edge[0] == "/*" else -1
+        position = edge.end()
+    return len(text) if depth else position
