@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lm_datafusion.dataset import LateDataset as LateDataset
     from lm_datafusion.dataset import dataset as dataset
+    from lm_datafusion.engine import LateTableFactory as LateTableFactory
+    from lm_datafusion.engine import ScanExplanation as ScanExplanation
     from lm_datafusion.engine import SessionContext as SessionContext
     from lm_datafusion.errors import LateError as LateError
     from lm_datafusion.metrics import ScanReport as ScanReport
@@ -31,8 +33,10 @@ __version__ = "0.1.0"
 _HOMES = {
     "LateDataset": "lm_datafusion.dataset",
     "LateError": "lm_datafusion.errors",
+    "LateTableFactory": "lm_datafusion.engine",
     "RowSelection": "lm_datafusion.selection",
     "RowSelector": "lm_datafusion.selection",
+    "ScanExplanation": "lm_datafusion.engine",
     "ScanOptions": "lm_datafusion.options",
     "ScanReport": "lm_datafusion.metrics",
     "ScanRequest": "lm_datafusion.plan",
@@ -43,8 +47,10 @@ _HOMES = {
 __all__ = [
     "LateDataset",
     "LateError",
+    "LateTableFactory",
     "RowSelection",
     "RowSelector",
+    "ScanExplanation",
     "ScanOptions",
     "ScanReport",
     "ScanRequest",

@@ -49,9 +49,7 @@ def _is_plain(dataset: ds.Dataset) -> bool:
         dataset.filesystem, fs.LocalFileSystem
     ):
         return False
-    is_stock_format = dataset.format == ds.ParquetFileFormat()
-    is_whole = not dataset._scan_options  # noqa: SLF001 where PyArrow keeps a dataset's filter
-    has_partitions = any(
-        not fragment.partition_expression.equals(_ALL) for fragment in dataset.get_fragments()
-    )
-    return is_stock_format and is_whole and not has_partitions
+    # Where PyArrow keeps a dataset's filter; a filtered one has no fragments to ask.
+    if dataset._scan_options or dataset.format != ds.ParquetFileFormat():  # noqa: SLF001
+        return False
+    return all(f.partition_expression.equals(_ALL) for f in dataset.get_fragments())

@@ -39,6 +39,14 @@ class Applier:
     def __init__(self) -> None:
         self._selection: RowSelection | None = None
         self._arrow: pa.Array | None = None
+        self._relative: tuple[RowSelection, RowSelection, RowSelection] | None = None
+
+    def apply_within(self, values: Values, wanted: RowSelection, held: RowSelection) -> Values:
+        """The wanted rows of values that are those of the rows `held`."""
+        known = self._relative
+        if known is None or known[0] is not wanted or known[1] is not held:
+            known = self._relative = (wanted, held, relative_selection(wanted, held))
+        return self.apply(values, known[2])
 
     def apply(self, values: Values, selection: RowSelection) -> Values:
         """The selected values, in order."""

@@ -159,8 +159,7 @@ def read_columns(
         column = next(decoded) if rows.selects_any() else None
         if column is not None:
             cursor.hold(column, window_stop)
-            relative = relative_selection(rows, column.rows)
-            parts.append((rows, applier.apply(column.values, relative)))
+            parts.append((rows, applier.apply_within(column.values, rows, column.rows)))
         values.append(_assembled(cursor, parts, selection.row_count))
     return values
 

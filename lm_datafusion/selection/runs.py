@@ -75,6 +75,8 @@ class Runs:
     @property
     def row_count(self) -> int:
         """Number of selected rows."""
+        if len(self.starts) == 1:
+            return int(self.stops[0] - self.starts[0])
         return int(self.stops.sum() - self.starts.sum())
 
     @property

@@ -190,6 +190,9 @@ class RowSelection:
 
     def selects_all(self) -> bool:
         """Whether no row is skipped; true of no rows at all."""
+        backing = self._backing
+        if isinstance(backing, Runs) and len(backing.starts) > 1:
+            return False  # runs do not touch: something is skipped between them
         return self.row_count == self.total_rows
 
     # ---- algebra -----------------------------------------------------------------------

@@ -20,8 +20,10 @@ def test_public_names_are_pinned():
     assert lm.__all__ == [
         "LateDataset",
         "LateError",
+        "LateTableFactory",
         "RowSelection",
         "RowSelector",
+        "ScanExplanation",
         "ScanOptions",
         "ScanReport",
         "ScanRequest",

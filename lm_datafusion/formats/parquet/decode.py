@@ -92,6 +92,15 @@ class _Piece:
         return sum(r.length for leaf in self.ranges for r in leaf)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Touched:
+    """Pages that hold `rows` (kept here, for its id is the key), and all rows of those."""
+
+    rows: RowSelection
+    covered: RowSelection
+    masks: list[npt.NDArray[np.bool_]]
+
+
 class RowGroupDecoder:
     """Decodes columns of one row group.
 
@@ -114,6 +123,7 @@ class RowGroupDecoder:
         self._metrics = metrics
         self._pages_seen: dict[int, list[PageLocations]] = {}
         self._pages_fetched = 0
+        self._touched: dict[tuple[int, bytes], _Touched] = {}
 
     def note_pages(self, column: int) -> None:
         """Counts a column's pages among those the scan decided about."""
@@ -136,12 +146,14 @@ class RowGroupDecoder:
             CorruptFileError: Pages that even pyarrow's own reader cannot decode.
         """
         group: list[_Piece] = []
+        length = 0
         for request in requests:
             piece = self._plan(request)
-            length = sum(p.length_bytes for p in group) + (piece.length_bytes if piece else 0)
+            length += 0 if piece is None else piece.length_bytes
             if piece is None or length > SPLICE_LIMIT_BYTES:
                 yield from self._decode_spliced(group)
                 group = []
+                length = 0 if piece is None else piece.length_bytes
             if piece is None:
                 yield self._decode_whole(request)
             else:
@@ -153,7 +165,7 @@ class RowGroupDecoder:
         locations = self._locations(column)
         if locations is None:
             return RowSelection.all(rows.total_rows)
-        return _coverage(rows, locations)
+        return self._touch(rows, locations).covered
 
     def _locations(self, column: int) -> list[PageLocations] | None:
         chunks = self._facts.chunks_of(self._row_group, column)
@@ -181,8 +193,8 @@ class RowGroupDecoder:
         locations = self._locations(request.column)
         if locations is None:
             return None
-        covered = _coverage(request.rows, locations)
-        masks = [covered.page_mask(pages.first_rows) for pages in locations]
+        touched = self._touch(request.rows, locations)
+        masks, covered = touched.masks, touched.covered
         ranges = tuple(
             self._page_ranges(chunk, pages, mask)
             for chunk, pages, mask in zip(chunks, locations, masks, strict=True)
@@ -194,6 +206,16 @@ class RowGroupDecoder:
             ranges=ranges,
             page_count=sum(int(mask.sum()) for mask in masks),
         )
+
+    def _touch(self, rows: RowSelection, locations: list[PageLocations]) -> _Touched:
+        """The pages of one column that rows touch; columns cut alike share the answer."""
+        key = (id(rows), b"|".join(pages.first_rows.tobytes() for pages in locations))
+        found = self._touched.get(key)
+        if found is None:
+            covered = _coverage(rows, locations)
+            masks = [covered.page_mask(pages.first_rows) for pages in locations]
+            found = self._touched[key] = _Touched(rows=rows, covered=covered, masks=masks)
+        return found
 
     def _page_ranges(
         self, chunk: ChunkFacts, pages: PageLocations, mask: npt.NDArray[np.bool_]

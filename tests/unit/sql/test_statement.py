@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lm_datafusion.sql.statement import parse_query
+from lm_datafusion.sql.statement import parse_create_view, parse_query, split_explain
 
 
 def names(text):
@@ -52,7 +52,7 @@ def test_everything_else_is_left_alone(text):
 def test_only_the_names_change():
     text = 'select a . x -- from a\n from a, "B c" as b where a.x in (select x from a /* a */)'
     query = parse_query(text)
-    renamed = query.renamed({i: f"t{i}" for i in range(len(query.references))})
+    renamed = query.spliced({i: f'"t{i}"' for i in range(len(query.references))})
     back = renamed
     for index, reference in enumerate(query.references):
         alias = "" if reference.has_alias else f' AS "{reference.alias}"'
@@ -60,3 +60,34 @@ def test_only_the_names_change():
     assert back == text
     assert "-- from a\n" in renamed
     assert "/* a */" in renamed
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("CREATE VIEW v AS SELECT 1", (("v",), "SELECT 1")),
+        (
+            'create or replace view s."V" as\nselect * from x -- c\n;',
+            (("s", "V"), "select * from x"),
+        ),
+        ("CREATE TABLE t AS SELECT 1", None),
+        ("SELECT 1 AS view", None),
+        ("CREATE VIEW v", None),
+    ],
+)
+def test_the_query_of_a_view(text, expected):
+    assert parse_create_view(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("EXPLAIN SELECT 1", ("EXPLAIN ", "SELECT 1")),
+        (" explain analyze verbose select 1", (" explain analyze verbose ", "select 1")),
+        ("-- why\nEXPLAIN FORMAT tree SELECT 1", ("-- why\nEXPLAIN FORMAT tree ", "SELECT 1")),
+        ("SELECT 'EXPLAIN '", None),
+        ("EXPLAINED", None),
+    ],
+)
+def test_what_an_explain_explains(text, expected):
+    assert split_explain(text) == expected
