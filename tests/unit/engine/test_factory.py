@@ -60,7 +60,8 @@ def test_options_are_those_of_scans(plain, path):
     ],
 )
 def test_what_is_not_understood_is_an_error(plain, path, rest, message):
-    statement = f"CREATE EXTERNAL TABLE t {rest.format(f"LOCATION '{path}'")}"
+    place = f"LOCATION '{path}'"
+    statement = f"CREATE EXTERNAL TABLE t {rest.format(place)}"
     with pytest.raises(Exception, match=message):
         plain.sql(statement)
 
