@@ -22,7 +22,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.scope import traverse_scope
 
 from lm_datafusion.predicate.literals import quote_identifier
-from lm_datafusion.sql.dialect import DataFusion
+from lm_datafusion.sql.dialect import DataFusion, normalized
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -135,7 +135,7 @@ def parse_create_view(text: str) -> tuple[tuple[str, ...], str] | None:
         body.pop()
     if not body:
         return None
-    name = tuple(_normalized(part) for part in table.parts)
+    name = tuple(normalized(part) for part in table.parts)
     return name, text[body[0].start : body[-1].end + 1]
 
 
@@ -167,15 +167,11 @@ def _reference(table: exp.Table) -> TableReference | None:
     alias = table.args.get("alias")
     if alias is not None and alias.args.get("columns"):
         return None
-    name = tuple(_normalized(part) for part in parts)
+    name = tuple(normalized(part) for part in parts)
     return TableReference(
         name=name,
-        alias=name[-1] if alias is None else _normalized(alias.this),
+        alias=name[-1] if alias is None else normalized(alias.this),
         start=parts[0].meta["start"],
         stop=parts[-1].meta["end"] + 1,
         has_alias=alias is not None,
     )
-
-
-def _normalized(identifier: exp.Expr) -> str:
-    return identifier.name if identifier.args.get("quoted") else identifier.name.lower()
