@@ -122,7 +122,8 @@ class Tables:
             candidates = [self._view_texts.get(name), unparsed(frame)]
             for text in filter(None, candidates):
                 query = parse_query(text)
-                if query is not None and self._is_view_text(name, frame, text):
+                is_clear = query is not None and query.is_whole
+                if is_clear and self._is_view_text(name, frame, text):
                     return query
         except Exception:  # noqa: BLE001 a view that cannot be asked is left to DataFusion
             return None

@@ -61,10 +61,18 @@ class TableReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A statement that only reads, and the tables it reads."""
+    """A statement that only reads, and the tables it reads.
+
+    Attributes:
+        text: SQL.
+        references: The tables, where their place in the text is clear.
+        is_whole: Whether that is all of them: inside another query, no name that is left could
+            come to mean a CTE of that query.
+    """
 
     text: str
     references: tuple[TableReference, ...]
+    is_whole: bool = True
 
     def spliced(self, sources: Mapping[int, str]) -> str:
         """The text with some references (by position) leading to other sources.
@@ -109,7 +117,14 @@ def parse_query(text: str) -> Query | None:
     }
     references = [_reference(table) for table in tables.values()]
     found = tuple(reference for reference in references if reference is not None)
-    return Query(text=text, references=found)
+    named = sum(1 for _ in trees[0].find_all(exp.Table))
+    uses = sum(
+        1
+        for scope in scopes
+        for node, source in scope.selected_sources.values()
+        if isinstance(node, exp.Table) and not isinstance(source, exp.Table)
+    )
+    return Query(text=text, references=found, is_whole=named == len(found) + uses)
 
 
 def parse_create_view(text: str) -> tuple[tuple[str, ...], str] | None:
