@@ -52,7 +52,7 @@ def test_everything_else_is_left_alone(text):
 def test_only_the_names_change():
     text = 'select a . x -- from a\n from a, "B c" as b where a.x in (select x from a /* a */)'
     query = parse_query(text)
-    renamed = query.renamed({i: f"t{i}" for i in range(len(query.references))})
+    renamed = query.spliced({i: f'"t{i}"' for i in range(len(query.references))})
     back = renamed
     for index, reference in enumerate(query.references):
         alias = "" if reference.has_alias else f' AS "{reference.alias}"'
