@@ -19,10 +19,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import datafusion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from lm_datafusion.options import ScanOptions
 
+_Frame = datafusion.DataFrame
+# No state of the catalog: names may have changed while a frame was planned.
+NO_EPOCH = -1
 _DERIVING = (
     "__getitem__",
     "alias",
@@ -110,7 +113,7 @@ class LateDataFrame(datafusion.DataFrame):
         server: Chooses what runs.
         options: How its tables are scanned; None to follow tables and session.
         statement: The query it came from; None for one that was put together by methods.
-        epoch: The state of the catalog it was planned in.
+        epoch: The state of the catalog it was planned in, if that is known.
     """
 
     def __init__(
@@ -120,7 +123,7 @@ class LateDataFrame(datafusion.DataFrame):
         *,
         options: ScanOptions | None = None,
         statement: Statement | None = None,
-        epoch: int = 0,
+        epoch: int = NO_EPOCH,
     ) -> None:
         super().__init__(native.df)
         self._server = server
@@ -133,8 +136,11 @@ class LateDataFrame(datafusion.DataFrame):
         """The frame as DataFusion planned it."""
         return datafusion.DataFrame(self.df)
 
-    def _derived(self, made: datafusion.DataFrame) -> LateDataFrame:
-        return LateDataFrame(made, self._server, options=self.scan_options)
+    def _derived(self, made: datafusion.DataFrame, others: Iterable[Any]) -> LateDataFrame:
+        """A frame made of this one and others: of the same state of the catalog, or of none."""
+        epochs = {getattr(o, "epoch", NO_EPOCH) for o in others if isinstance(o, _Frame)}
+        epoch = self.epoch if epochs <= {self.epoch} else NO_EPOCH
+        return LateDataFrame(made, self._server, options=self.scan_options, epoch=epoch)
 
     def _served(self) -> datafusion.DataFrame:
         return self._server.serve(self)
@@ -146,7 +152,9 @@ def _deriving(name: str) -> Callable[..., Any]:
     @functools.wraps(method)
     def derive(self: LateDataFrame, *arguments: Any, **options: Any) -> Any:
         made = method(self, *arguments, **options)
-        return self._derived(made) if type(made) is datafusion.DataFrame else made
+        if type(made) is not datafusion.DataFrame:
+            return made
+        return self._derived(made, [*arguments, *options.values()])
 
     return derive
 

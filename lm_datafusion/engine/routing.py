@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 _numbers = itertools.count()
 _OWN_NAME = re.compile(r"__lm_\d+(_\d+)")
 _TELLS_TIME = re.compile(rf"\b(?:{'|'.join(STABLE_FUNCTIONS)})\b", re.IGNORECASE)
+_NO_TEXT = "no SQL is known that surely means the frame"
 _PUSHDOWN_BUG = "filter pushdown under a join loses rows in DataFusion 55"
 
 
@@ -101,6 +102,25 @@ class RoutedQuery:
 
     text: str | None
     references: tuple[RoutedReference, ...]
+
+    def as_native(self, reason: str) -> RoutedQuery:
+        """The same query, read by DataFusion after all."""
+        return RoutedQuery(
+            text=None,
+            references=tuple(
+                dataclasses.replace(
+                    r,
+                    route=Route(
+                        path="native",
+                        reason=r.route.reason if r.route.path == "native" else reason,
+                        options=r.route.options,
+                    ),
+                    own_name="",
+                    late=None,
+                )
+                for r in self.references
+            ),
+        )
 
     def renamed(self) -> RoutedQuery:
         """The same, with other names of their own: two runs at a time keep apart."""
@@ -156,7 +176,9 @@ class Router:
         scans = planned_scans(plan)
         tables = {name: table for name in scans if (table := self._tables.known_table(name))}
         routes = {name: _route(scans[name], options_of(name), plan) for name in tables}
-        if text is None or all(route.path == "native" for route in routes.values()):
+        if text is None:
+            return _native(tables, routes, scans).as_native(_NO_TEXT)
+        if all(route.path == "native" for route in routes.values()):
             return _native(tables, routes, scans)
         # What is to be read is listed anew; what is left to DataFusion, DataFusion lists.
         tables = {name: table for name in tables if (table := self._tables.find_table(name))}

@@ -20,10 +20,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from datafusion import SQLOptions
 from datafusion.catalog import Table
 
 from lm_datafusion.engine.explanation import ScanExplanation, explain_reference
-from lm_datafusion.engine.frame import LateDataFrame, Statement
+from lm_datafusion.engine.frame import NO_EPOCH, LateDataFrame, Statement
 from lm_datafusion.engine.parquet_scan import scanned_files
 from lm_datafusion.engine.plan_scans import planned_scans, scanned_columns
 from lm_datafusion.engine.routing import RoutedQuery, Router
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 # Statements whose routes are remembered, so that they are not worked out again.
 STATEMENTS_KEPT = 1024
+_READ_ONLY = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
 # The row that EXPLAIN gets from us.
 PLAN_TYPE = "parquet_scans"
 
@@ -68,14 +70,42 @@ class QueryServer:
         self._lock = threading.Lock()
         self._thread = threading.local()
         self._is_catalog_shared = False
-        self.epoch = 0
+        self._epoch = 0
+        self._changes_under_way = 0
 
-    def catalog_changed(self) -> None:
-        """Says that names may mean something else from now on."""
+    @property
+    def epoch(self) -> int:
+        """The state of the catalog; none while it changes."""
         with self._lock:
-            self.epoch += 1
-            self._known.clear()
-            self._tables.forget()
+            return NO_EPOCH if self._changes_under_way else self._epoch
+
+    @contextmanager
+    def catalog_changing(self) -> Iterator[None]:
+        """Says that names and functions may mean something else from some time in the block on."""
+        with self._lock:
+            self._epoch += 1
+            self._changes_under_way += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._epoch += 1
+                self._changes_under_way -= 1
+                self._known.clear()
+                self._tables.forget()
+
+    def function_changed(self, name: str) -> None:
+        """Says that a function is the user's own; no name: that any of them may be."""
+        self._tables.own_functions.add(name)
+
+    def for_session(self, context: datafusion.SessionContext) -> QueryServer:
+        """A server for another session that sees the same catalog."""
+        other = QueryServer(context, self._options)
+        other._table_options = self._table_options
+        other._tables.own_functions = self._tables.own_functions
+        self.catalog_shared()
+        other.catalog_shared()
+        return other
 
     def catalog_shared(self) -> None:
         """Says that names may change without a word from now on."""
@@ -91,7 +121,6 @@ class QueryServer:
         self._table_options.pop(name, None)
         if options is not None:
             self._table_options[name] = options
-        self.catalog_changed()
 
     def reports(self) -> list[ScanReport]:
         """The reports of this thread's last run."""
@@ -109,11 +138,17 @@ class QueryServer:
         words = None if frame.statement is None else split_explain(frame.statement.text)
         if words is not None:
             return self._explained(frame, *words)
+        epoch = self.epoch
         statement = self._statement(frame)
-        return self._run(frame.native, self._routed(frame, statement), statement)
+        return self._run(frame.native, self._routed(frame, statement), statement, epoch)
 
     def _run(
-        self, native: DataFrame, routed: RoutedQuery, statement: Statement | None, words: str = ""
+        self,
+        native: DataFrame,
+        routed: RoutedQuery,
+        statement: Statement | None,
+        epoch: int,
+        words: str = "",
     ) -> DataFrame:
         run = RunReports(routed.references)
         self._thread.run = run
@@ -122,9 +157,16 @@ class QueryServer:
         try:
             with self._own_tables(routed.references, run):
                 served = self._plan(words + routed.text, statement)
-        except LateError:
-            return native
-        return served if served.schema() == native.schema() else native
+            if served.schema() == native.schema() and self._is_now(epoch):
+                return served
+            reason = "the catalog has changed, or the schema would have"
+        except Exception as error:  # noqa: BLE001 the frame itself says what is wrong, if anything
+            reason = str(error)
+        self._thread.run = RunReports(routed.as_native(reason).references)
+        return native
+
+    def _is_now(self, epoch: int) -> bool:
+        return epoch != NO_EPOCH and epoch == self.epoch
 
     def _explained(self, frame: LateDataFrame, words: str, text: str) -> DataFrame:
         """DataFusion's own explanation, and a row with ours."""
@@ -132,17 +174,21 @@ class QueryServer:
         statement = Statement(
             text=text, param_values=given.param_values, named_params=given.named_params
         )
+        epoch = self.epoch
+        if not self._is_now(frame.epoch):
+            return frame.native
+        try:
+            # Planning is all that may happen: EXPLAIN DROP TABLE drops nothing.
+            planned = self._plan(text, statement, _READ_ONLY)
+        except Exception:  # noqa: BLE001 what is explained is no query
+            return frame.native
         inner = LateDataFrame(
-            self._plan(text, statement),
-            self,
-            options=frame.scan_options,
-            statement=statement,
-            epoch=frame.epoch,
+            planned, self, options=frame.scan_options, statement=statement, epoch=frame.epoch
         )
         routed = self._routed(inner, statement)
         if not routed.references:
             return frame.native
-        table = self._run(frame.native, routed, statement, words).to_arrow_table()
+        table = self._run(frame.native, routed, statement, epoch, words).to_arrow_table()
         if "ANALYZE" in words.upper():
             told = "\n".join(map(str, self.reports()))
         else:
@@ -164,24 +210,30 @@ class QueryServer:
 
     def _statement(self, frame: LateDataFrame) -> Statement | None:
         """The frame's query; None if it is not sure that its text still means the frame."""
+        is_bound = self._is_now(frame.epoch) and not self._is_catalog_shared
         if frame.statement is None:
             text = unparsed(frame.native)
-            if text is None or not self._means(text, frame.native):
+            if text is None or not self._means(text, frame.native, is_bound=is_bound):
                 return None
             return Statement(text=text)
-        if frame.epoch != self.epoch:
-            return None
-        if self._is_catalog_shared and not self._means(frame.statement.text, frame.native):
-            return None
-        return frame.statement
+        if is_bound or self._means(frame.statement.text, frame.native, is_bound=False):
+            return frame.statement
+        return None
 
-    def _means(self, text: str, native: DataFrame) -> bool:
-        """Whether a text, planned now, is the frame's plan over the frame's files."""
+    def _means(self, text: str, native: DataFrame, *, is_bound: bool) -> bool:
+        """Whether a text, planned now, is the frame's plan over the frame's files.
+
+        Other tables and functions of the user's show in a plan by name only, so that they have to
+        be bound: names have the meaning they had when the frame was made.
+        """
         try:
-            fresh = self._context.sql(text)
-            return same_plan(fresh, native) and scanned_files(
+            fresh = self._context.sql(text, _READ_ONLY)
+            files = scanned_files(native.execution_plan(), self._context)
+            if not is_bound and (None in files or self._tables.has_own_function(native)):
+                return False
+            return same_plan(fresh, native) and files == scanned_files(
                 fresh.execution_plan(), self._context
-            ) == scanned_files(native.execution_plan(), self._context)
+            )
         except Exception:  # noqa: BLE001 what cannot be compared is not the same
             return False
 
@@ -193,8 +245,9 @@ class QueryServer:
         if known is not None and self._router.is_current(known):
             return known.renamed()
         epoch, routed = self.epoch, self._newly_routed(frame, statement)
+        is_now = self._is_now(epoch)
         with self._lock:
-            if epoch == self.epoch:
+            if is_now and epoch == self._epoch:
                 self._known[key] = routed
             while len(self._known) > STATEMENTS_KEPT:
                 self._known.popitem(last=False)
@@ -202,21 +255,26 @@ class QueryServer:
 
     def _newly_routed(self, frame: LateDataFrame, statement: Statement | None) -> RoutedQuery:
         try:
+            plan = frame.native.optimized_logical_plan()
+            is_clear = (
+                self._context.enable_ident_normalization()
+                and not self._tables.filters_by_own_function(plan)
+            )
             return self._router.route(
-                frame.native.optimized_logical_plan(),
-                None if statement is None else statement.text,
+                plan,
+                statement.text if is_clear and statement is not None else None,
                 lambda name: self._options_of(name, frame.scan_options),
                 lambda text, tables: self._plan_over(text, tables, statement),
             )
-        except LateError:
+        except Exception:  # noqa: BLE001 the frame itself says what is wrong, if anything
             return RoutedQuery(text=None, references=())
 
     def _options_of(self, name: TableName, options: ScanOptions | None) -> ScanOptions:
         return options or self._table_options.get(name[-1:]) or self._options
 
-    def _plan(self, text: str, statement: Statement) -> DataFrame:
+    def _plan(self, text: str, statement: Statement, checks: SQLOptions | None = None) -> DataFrame:
         return self._context.sql(
-            text, None, statement.param_values, **(statement.named_params or {})
+            text, checks, statement.param_values, **(statement.named_params or {})
         )
 
     def _plan_over(

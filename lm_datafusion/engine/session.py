@@ -12,7 +12,9 @@ Invariant: a DataFrame is lazy: nothing is read for it before it runs.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+import re
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, cast
 
 import datafusion
 
@@ -57,8 +59,6 @@ _CHANGING = (
     "register_arrow",
     "register_avro",
     "register_batch",
-    "register_catalog_provider",
-    "register_catalog_provider_list",
     "register_csv",
     "register_json",
     "register_listing_table",
@@ -75,6 +75,32 @@ _CHANGING = (
     "remove_optimizer_rule",
     "add_physical_optimizer_rule",
     "set_query_planner",
+    "execute_logical_plan",
+)
+# Those among them that change a function; without a name, any.
+_FUNCTIONS = frozenset(
+    {
+        "deregister_udaf",
+        "deregister_udf",
+        "deregister_udtf",
+        "deregister_udwf",
+        "enable_spark_functions",
+        "register_udaf",
+        "register_udf",
+        "register_udtf",
+        "register_udwf",
+    }
+)
+# Methods that give another handle on the same session.
+_SAME_SESSION = (
+    "with_extensions",
+    "with_logical_extension_codec",
+    "with_physical_extension_codec",
+    "with_python_udf_inlining",
+)
+# Statements that change nothing when they are planned.
+_QUERY = re.compile(
+    r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:SELECT|WITH|VALUES|EXPLAIN)\b", re.IGNORECASE | re.DOTALL
 )
 
 
@@ -99,6 +125,23 @@ class SessionContext(datafusion.SessionContext):
         self._server = QueryServer(_plain(self), self._options)
         super().register_table_factory("LM_PARQUET", LateTableFactory(self._options))
 
+    @classmethod
+    def global_ctx(cls) -> SessionContext:
+        """As DataFusion's: one session for the whole process, which others may change."""
+        made = cast("SessionContext", super().global_ctx())
+        plain = _plain(made)
+        return made._handle(plain, made._server.for_session(plain))  # noqa: SLF001 of this class
+
+    def enable_url_table(self) -> SessionContext:
+        """As DataFusion's: another session over this catalog, in which paths are tables."""
+        plain = super().enable_url_table()
+        return self._handle(plain, self._server.for_session(_plain(plain)))
+
+    def _handle(self, made: datafusion.SessionContext, server: QueryServer) -> SessionContext:
+        handle = type(self).__new__(type(self))
+        vars(handle).update(ctx=made.ctx, _options=self._options, _server=server)
+        return handle
+
     def register_parquet(
         self,
         name: str,
@@ -116,22 +159,37 @@ class SessionContext(datafusion.SessionContext):
             options: How this table is scanned, if not as the session says.
             **settings: As for DataFusion.
         """
-        super().register_parquet(name, path, *arguments, **settings)
-        self._server.set_table_options((name,), options)
+        with self._server.catalog_changing():
+            super().register_parquet(name, path, *arguments, **settings)
+            self._server.set_table_options((name,), options)
 
     def register_dataset(self, name: str, dataset: pa.dataset.Dataset) -> None:
         """Registers a PyArrow dataset as a table; local Parquet files in it are scanned late."""
         late = None if self._options.path == "native" else late_form(dataset, self._options)
-        super().register_dataset(name, dataset if late is None else late)
-        self._server.catalog_changed()
+        with self._server.catalog_changing():
+            super().register_dataset(name, dataset if late is None else late)
+
+    def register_catalog_provider(self, *arguments: Any, **settings: Any) -> None:
+        """As DataFusion's. Tables may now change without this session being told."""
+        self._server.catalog_shared()
+        with self._server.catalog_changing():
+            super().register_catalog_provider(*arguments, **settings)
+
+    def register_catalog_provider_list(self, *arguments: Any, **settings: Any) -> None:
+        """As DataFusion's. Tables may now change without this session being told."""
+        self._server.catalog_shared()
+        with self._server.catalog_changing():
+            super().register_catalog_provider_list(*arguments, **settings)
 
     def read_parquet(self, *arguments: Any, **settings: Any) -> DataFrame:
         """Reads Parquet files as a DataFrame; arguments as for DataFusion."""
-        return self._late(super().read_parquet(*arguments, **settings))
+        epoch = self._server.epoch
+        return self._late(super().read_parquet(*arguments, **settings), epoch)
 
     def table(self, name: str) -> DataFrame:
         """A registered table as a DataFrame."""
-        return self._late(super().table(name))
+        epoch = self._server.epoch
+        return self._late(super().table(name), epoch)
 
     def catalog(self, name: str = "datafusion") -> Catalog:
         """As DataFusion's. Tables may now change without this session being told."""
@@ -155,10 +213,14 @@ class SessionContext(datafusion.SessionContext):
         """
         scan_options = options if isinstance(options, ScanOptions) else None
         checks = None if isinstance(options, ScanOptions) else options
-        native = super().sql(query, checks, param_values, **named_params)
+        epoch = self._server.epoch
+        is_query = _QUERY.match(query) is not None
+        with nullcontext() if is_query else self._server.catalog_changing():
+            native = super().sql(query, checks, param_values, **named_params)
         kind = _root(native)
         if kind == _DONE:
-            self._server.catalog_changed()
+            with self._server.catalog_changing():  # SELECT ... INTO looked like a query
+                pass
             view = parse_create_view(query)
             if view is not None:
                 self._server.remember_view(*view)
@@ -166,12 +228,13 @@ class SessionContext(datafusion.SessionContext):
         if kind == _DONE or kind in _OTHER or has_frames:
             return native
         statement = Statement(text=query, param_values=param_values, named_params=named_params)
-        return self._late(native, options=scan_options, statement=statement)
+        return self._late(native, epoch, options=scan_options, statement=statement)
 
     def explain_scan(self, query: str, options: ScanOptions | None = None) -> ScanExplanation:
         """What a query would read, in which order, and why; nothing is run."""
+        epoch = self._server.epoch
         native = super().sql(query)
-        frame = self._late(native, options=options, statement=Statement(text=query))
+        frame = self._late(native, epoch, options=options, statement=Statement(text=query))
         return self._server.explain(frame)
 
     def scan_reports(self) -> list[ScanReport]:
@@ -181,12 +244,13 @@ class SessionContext(datafusion.SessionContext):
     def _late(
         self,
         native: DataFrame,
+        epoch: int,
         *,
         options: ScanOptions | None = None,
         statement: Statement | None = None,
     ) -> LateDataFrame:
         return LateDataFrame(
-            native, self._server, options=options, statement=statement, epoch=self._server.epoch
+            native, self._server, options=options, statement=statement, epoch=epoch
         )
 
 
@@ -210,13 +274,31 @@ def _changing(name: str) -> Callable[..., Any]:
 
     @functools.wraps(method)
     def change(self: SessionContext, *arguments: Any, **settings: Any) -> Any:
-        try:
+        with self._server.catalog_changing():
+            if name in _FUNCTIONS:
+                self._server.function_changed(_function_name(*arguments, **settings))
             return method(self, *arguments, **settings)
-        finally:
-            self._server.catalog_changed()
 
     return change
 
 
+def _function_name(function: Any = "", *_: Any, **settings: Any) -> str:
+    """The name in a call of a method that changes functions."""
+    given = next(iter(settings.values()), function)
+    return str(getattr(given, "name", given))
+
+
+def _same_session(name: str) -> Callable[..., Any]:
+    method = getattr(datafusion.SessionContext, name)
+
+    @functools.wraps(method)
+    def make(self: SessionContext, *arguments: Any, **settings: Any) -> SessionContext:
+        return self._handle(method(self, *arguments, **settings), self._server)
+
+    return make
+
+
+for _name in _SAME_SESSION:
+    setattr(SessionContext, _name, _same_session(_name))
 for _name in _CHANGING:
     setattr(SessionContext, _name, _changing(_name))

@@ -12,6 +12,7 @@ the same files.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from lm_datafusion.sql.statement import parse_query
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from datafusion import DataFrame
+    from datafusion import DataFrame, LogicalPlan
     from datafusion.catalog import Table
 
     from lm_datafusion.engine.parquet_scan import ListedFile
@@ -72,6 +73,22 @@ class Tables:
         self._known_tables: dict[TableName, ParquetTable | None] = {}
         self._known_views: dict[TableName, Query | None] = {}
         self._may_remember = True
+        # Functions that are not DataFusion's own; an empty name stands for all.
+        self.own_functions: set[str] = set()
+
+    def has_own_function(self, frame: DataFrame) -> bool:
+        """Whether a frame calls a function of the user's."""
+        return self._calls_own(frame.optimized_logical_plan().display_indent())
+
+    def filters_by_own_function(self, plan: LogicalPlan) -> bool:
+        """Whether a function of the user's is in a filter that reached a table scan."""
+        lines = plan.display_indent().splitlines()
+        return self._calls_own("\n".join(line for line in lines if "TableScan: " in line))
+
+    def _calls_own(self, plan: str) -> bool:
+        names = [re.escape(name) or r"\w+" for name in list(self.own_functions)]
+        called = rf"(?:{'|'.join(names)})\("
+        return bool(names) and re.search(called, plan, re.IGNORECASE) is not None
 
     def forget(self) -> None:
         """Asks anew from now on: the catalog has changed."""
@@ -122,7 +139,8 @@ class Tables:
             candidates = [self._view_texts.get(name), unparsed(frame)]
             for text in filter(None, candidates):
                 query = parse_query(text)
-                if query is not None and self._is_view_text(name, frame, text):
+                is_clear = query is not None and query.is_whole
+                if is_clear and self._is_view_text(name, frame, text):
                     return query
         except Exception:  # noqa: BLE001 a view that cannot be asked is left to DataFusion
             return None
@@ -143,7 +161,7 @@ class Tables:
         alias = quote_identifier(name[-1])
         written = self._context.sql(f"SELECT * FROM (\n{text}\n) AS {alias}")
         view = self._context.sql(f"SELECT * FROM {dotted(name)}")
-        if not same_plan(written, view):
+        if not same_plan(written, view) or self.has_own_function(view):
             return False
         scans = planned_scans(view.optimized_logical_plan())
         tables = {scanned: self.find_table(scanned) for scanned in scans}

@@ -22,7 +22,7 @@ from lm_datafusion.errors import ColumnNotFoundError, SqlError
 from lm_datafusion.predicate import evaluator
 from lm_datafusion.predicate.conjunct import Conjunct
 from lm_datafusion.predicate.literals import literal_sql
-from lm_datafusion.sql.dialect import DataFusion
+from lm_datafusion.sql.dialect import DataFusion, normalized
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,16 +103,11 @@ def _columns(part: exp.Expr, schema: pa.Schema) -> tuple[str, ...]:
     names = []
     for column in part.find_all(exp.Column):
         # The leftmost name is the column; what follows are fields of a struct.
-        name = _normalized(column.parts[0])
+        name = normalized(column.parts[0])
         if name not in schema.names:
             raise ColumnNotFoundError(name, schema.names)
         names.append(name)
     return tuple(dict.fromkeys(names))
-
-
-def _normalized(identifier: exp.Expr) -> str:
-    is_quoted = bool(identifier.args.get("quoted"))
-    return identifier.name if is_quoted else identifier.name.lower()
 
 
 def _check_is_condition(tree: exp.Expr, text: str) -> None:

@@ -11,6 +11,7 @@ Invariant: nothing is normalised that DataFusion could tell apart.
 
 from __future__ import annotations
 
+import string
 from typing import TYPE_CHECKING, ClassVar
 
 from sqlglot import exp, generator, parser
@@ -33,6 +34,14 @@ _NEGATED_INSIDE = (
     exp.RegexpLike,
     exp.RegexpILike,
 )
+
+
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
+def normalized(identifier: exp.Expr) -> str:
+    """A name in DataFusion's case rules: unquoted, A to Z are lowered, and no other letter."""
+    return identifier.name if identifier.args.get("quoted") else identifier.name.translate(_LOWER)
 
 
 class DataFusion(Postgres):

@@ -22,7 +22,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.scope import traverse_scope
 
 from lm_datafusion.predicate.literals import quote_identifier
-from lm_datafusion.sql.dialect import DataFusion
+from lm_datafusion.sql.dialect import DataFusion, normalized
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,10 +61,18 @@ class TableReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A statement that only reads, and the tables it reads."""
+    """A statement that only reads, and the tables it reads.
+
+    Attributes:
+        text: SQL.
+        references: The tables, where their place in the text is clear.
+        is_whole: Whether that is all of them: inside another query, no name that is left could
+            come to mean a CTE of that query.
+    """
 
     text: str
     references: tuple[TableReference, ...]
+    is_whole: bool = True
 
     def spliced(self, sources: Mapping[int, str]) -> str:
         """The text with some references (by position) leading to other sources.
@@ -109,7 +117,14 @@ def parse_query(text: str) -> Query | None:
     }
     references = [_reference(table) for table in tables.values()]
     found = tuple(reference for reference in references if reference is not None)
-    return Query(text=text, references=found)
+    named = sum(1 for _ in trees[0].find_all(exp.Table))
+    uses = sum(
+        1
+        for scope in scopes
+        for node, source in scope.selected_sources.values()
+        if isinstance(node, exp.Table) and not isinstance(source, exp.Table)
+    )
+    return Query(text=text, references=found, is_whole=named == len(found) + uses)
 
 
 def parse_create_view(text: str) -> tuple[tuple[str, ...], str] | None:
@@ -135,7 +150,7 @@ def parse_create_view(text: str) -> tuple[tuple[str, ...], str] | None:
         body.pop()
     if not body:
         return None
-    name = tuple(_normalized(part) for part in table.parts)
+    name = tuple(normalized(part) for part in table.parts)
     return name, text[body[0].start : body[-1].end + 1]
 
 
@@ -167,15 +182,11 @@ def _reference(table: exp.Table) -> TableReference | None:
     alias = table.args.get("alias")
     if alias is not None and alias.args.get("columns"):
         return None
-    name = tuple(_normalized(part) for part in parts)
+    name = tuple(normalized(part) for part in parts)
     return TableReference(
         name=name,
-        alias=name[-1] if alias is None else _normalized(alias.this),
+        alias=name[-1] if alias is None else normalized(alias.this),
         start=parts[0].meta["start"],
         stop=parts[-1].meta["end"] + 1,
         has_alias=alias is not None,
     )
-
-
-def _normalized(identifier: exp.Expr) -> str:
-    return identifier.name if identifier.args.get("quoted") else identifier.name.lower()

@@ -20,7 +20,7 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
-from lm_datafusion.sql.dialect import DataFusion
+from lm_datafusion.sql.dialect import DataFusion, normalized
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -128,7 +128,7 @@ def _table_of(columns: list[exp.Column], scope: Scope) -> str | None:
     if not is_clear or len(qualifiers) != 1 or any(column.args.get("db") for column in columns):
         return None
     source = sources.get(qualifiers.pop())
-    names = {_normalized(column.this) for column in columns}
+    names = {normalized(column.this) for column in columns}
     if isinstance(source, Scope):
         return _passed_through(source, names)
     return source.name if isinstance(source, exp.Table) else None
@@ -165,12 +165,12 @@ def _outputs(select: exp.Select) -> tuple[set[str] | None, set[str]]:
             changed = [
                 e for key in ("except_", "replace", "rename") for e in star.args.get(key) or []
             ]
-            other |= {_normalized(name) for e in changed for name in e.find_all(exp.Identifier)}
+            other |= {normalized(name) for e in changed for name in e.find_all(exp.Identifier)}
         elif isinstance(output, exp.Column):
-            same.add(_normalized(output.this))
+            same.add(normalized(output.this))
         else:
             alias = output.args.get("alias")
-            other.add("" if alias is None else _normalized(alias))
+            other.add("" if alias is None else normalized(alias))
     return None if has_star else same, other
 
 
@@ -229,7 +229,3 @@ def _unqualified(part: exp.Expr) -> str:
     for column in bare.find_all(exp.Column):
         column.set("table", None)
     return bare.sql(dialect=DataFusion)
-
-
-def _normalized(identifier: exp.Expr) -> str:
-    return identifier.name if identifier.args.get("quoted") else identifier.name.lower()
