@@ -58,7 +58,8 @@ tables
 formats
   table    a box; on a terminal the first 40 rows, cut to its width
   csv      a header, then text in quotes and NULL as nothing; nested values as JSON
-  json     one array of objects; several results give several arrays
+  json     one array of objects; several results give several arrays; of columns that have
+           the same name, the second becomes name_2
   ndjson   one object a line
   parquet  a file (-o) with a page index, compressed with zstd
   In csv and json, dates and timestamps are ISO 8601 and bytes are hexadecimal. In json, numbers
@@ -107,6 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
+    _open_closed_streams()
     parser = _parser()
     parsed = parser.parse_args(arguments)
     if parsed.command is None:
@@ -127,6 +129,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"lm-datafusion: {error}", file=sys.stderr)
         return 1
     return code
+
+
+def _open_closed_streams() -> None:
+    """Lets streams that the shell has closed (`>&-`) lead nowhere."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 for good
 
 
 def _silence(stream: TextIO) -> None:

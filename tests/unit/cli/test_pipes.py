@@ -61,6 +61,14 @@ def test_a_full_disk_is_one_message(command):
     assert ran.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["sql -c 'SELECT 1' --timing", "inspect {file}"])
+def test_streams_that_are_closed_from_the_start(people, command, closed):
+    ran = shell(f"{PROGRAM} {command.format(file=shlex.quote(str(people)))} {closed}")
+    assert ran.returncode == 0
+    assert "Traceback" not in ran.stderr
+
+
 def test_interrupting_ends_with_130(many_rows, tmp_path):
     """The query would take hours."""
     target = tmp_path / "out.csv"
