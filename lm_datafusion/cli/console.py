@@ -15,6 +15,7 @@ import sys
 from typing import TYPE_CHECKING, Final, TextIO, get_args
 
 from lm_datafusion import __version__
+from lm_datafusion.cli.interrupt import INTERRUPTED, Interruptible
 from lm_datafusion.errors import LateError
 from lm_datafusion.options import AccessPath
 
@@ -94,8 +95,7 @@ columns of the table
   pages     yes: a page index, which lets single pages be skipped by their minima and maxima
   bloom     bytes of bloom filters, which tell for = and IN that a value is not in a row group
 """
-_INTERRUPTED = 130  # 128 and the number of SIGINT, as shells count
-_BROKEN_PIPE = 141  # 128 and the number of SIGPIPE
+_BROKEN_PIPE = 141  # 128 and the number of SIGPIPE, as shells count
 _QUERY_FORMATS: Final = ("table", "csv", "json", "ndjson", "parquet")
 
 
@@ -115,11 +115,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
-        code: int = parsed.run(parsed)
+        with Interruptible():
+            code: int = parsed.run(parsed)
         sys.stdout.flush()
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
-        return _INTERRUPTED
+        return INTERRUPTED
     except BrokenPipeError:
         _silence(sys.stdout)
         _silence(sys.stderr)

@@ -29,6 +29,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from lm_datafusion.cli.box import ELLIPSIS, BoxTable, visible
+from lm_datafusion.cli.interrupt import DRAFTS
 from lm_datafusion.cli.values import json_text, json_texts, plain_values
 from lm_datafusion.errors import OptionError
 
@@ -120,11 +121,14 @@ def replacing(path: str) -> Iterator[str]:
     if os.path.exists(path) and not os.path.isfile(path):
         yield path
         return
-    draft = f"{path}.{os.getpid()}.part"
+    place = os.path.realpath(path)  # a link goes on leading to the file
+    draft = f"{place}.{os.getpid()}.part"
+    DRAFTS.add(draft)
     try:
         yield draft
-        os.replace(draft, path)
+        os.replace(draft, place)
     finally:
+        DRAFTS.discard(draft)
         with contextlib.suppress(FileNotFoundError):
             os.remove(draft)
 

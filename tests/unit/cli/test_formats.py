@@ -184,6 +184,14 @@ def test_a_file_is_replaced_only_by_a_whole_one(tmp_path):
     assert os.listdir(tmp_path) == ["out.csv"]
 
 
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "link.csv").symlink_to(tmp_path / "file.csv")
+    with replacing(str(tmp_path / "link.csv")) as draft, open(draft, "w") as file:
+        file.write("through")
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "file.csv").read_text() == "through"
+
+
 def test_a_device_is_not_replaced():
     with replacing(os.devnull) as path:
         assert path == os.devnull
