@@ -32,7 +32,9 @@ that pass.
   lm-datafusion explain -c "SELECT url FROM 'hits.parquet' WHERE status = 500" --path late
   lm-datafusion inspect hits.parquet
 
-`lm-datafusion COMMAND --help` says more about each command. From Python:
+`lm-datafusion COMMAND --help` says more about each command. The exit code is 0 if all went well,
+1 after an error that was reported, 2 for a command line that is not understood, 130 after Ctrl-C,
+141 if the reader of a pipe went away. From Python:
 
   import lm_datafusion as lm
   lm.dataset("hits.parquet").to_table(columns=["url"], filter="status = 500")
