@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # Where a value is in most row groups, statistics cost little and tell little.
 LITTLE: Final = 0.5
+_FLOATS: Final = ("halffloat", "float", "double")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +68,14 @@ def _statistics(column: ColumnProfile, can: list[str], cannot: list[str], hints:
 
 
 def _why_no_bounds(column: ColumnProfile) -> str:
+    if column.is_all_null:
+        return "all values are null (IS NULL is judged by null counts)"
     if column.physical_type == "INT96":
         return "INT96 has no order that writers agree on"
-    if column.null_count is not None and all(c.null_count for c in column.chunks):
-        return "no usable minima and maxima (all values may be null)"
     if not column.has_statistics:
         return "the file has none"
+    if column.data_type in _FLOATS:
+        return "there are no minima and maxima, as where all values are NaN"
     return "no minima and maxima that can be trusted for this type or writer"
 
 
@@ -110,10 +113,10 @@ def _dictionary(
 
 def _page_index(column: ColumnProfile, can: list[str], cannot: list[str], hints: list[str]) -> None:
     if column.indexed_count:
-        if column.bounded_count or "float" in column.data_type or "double" in column.data_type:
+        if column.has_page_bounds:
             can.append("pages by page index")
         else:
-            cannot.append("pages by page index: its bounds cannot be trusted for this type")
+            cannot.append("pages by page index: it has no minima and maxima that can be used")
         return
     if any(chunk.says_column_index for chunk in column.chunks):
         cannot.append("pages by page index: it does not fit the pages, or has pages without bounds")

@@ -15,6 +15,7 @@ import sys
 from typing import TYPE_CHECKING, Final, TextIO, get_args
 
 from lm_datafusion import __version__
+from lm_datafusion.cli.interrupt import INTERRUPTED, Interruptible
 from lm_datafusion.errors import LateError
 from lm_datafusion.options import AccessPath
 
@@ -31,7 +32,9 @@ that pass.
   lm-datafusion explain -c "SELECT url FROM 'hits.parquet' WHERE status = 500" --path late
   lm-datafusion inspect hits.parquet
 
-`lm-datafusion COMMAND --help` says more about each command. From Python:
+`lm-datafusion COMMAND --help` says more about each command. The exit code is 0 if all went well,
+1 after an error that was reported, 2 for a command line that is not understood, 130 after Ctrl-C,
+141 if the reader of a pipe went away. From Python:
 
   import lm_datafusion as lm
   lm.dataset("hits.parquet").to_table(columns=["url"], filter="status = 500")
@@ -58,7 +61,8 @@ tables
 formats
   table    a box; on a terminal the first 40 rows, cut to its width
   csv      a header, then text in quotes and NULL as nothing; nested values as JSON
-  json     one array of objects; several results give several arrays
+  json     one array of objects; several results give several arrays; of columns that have
+           the same name, the second becomes name_2
   ndjson   one object a line
   parquet  a file (-o) with a page index, compressed with zstd
   In csv and json, dates and timestamps are ISO 8601 and bytes are hexadecimal. In json, numbers
@@ -93,8 +97,7 @@ columns of the table
   pages     yes: a page index, which lets single pages be skipped by their minima and maxima
   bloom     bytes of bloom filters, which tell for = and IN that a value is not in a row group
 """
-_INTERRUPTED = 130  # 128 and the number of SIGINT, as shells count
-_BROKEN_PIPE = 141  # 128 and the number of SIGPIPE
+_BROKEN_PIPE = 141  # 128 and the number of SIGPIPE, as shells count
 _QUERY_FORMATS: Final = ("table", "csv", "json", "ndjson", "parquet")
 
 
@@ -107,17 +110,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
+    _open_closed_streams()
     parser = _parser()
     parsed = parser.parse_args(arguments)
     if parsed.command is None:
         parser.print_help()
         return 0
     try:
-        code: int = parsed.run(parsed)
+        with Interruptible():
+            code: int = parsed.run(parsed)
         sys.stdout.flush()
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
-        return _INTERRUPTED
+        return INTERRUPTED
     except BrokenPipeError:
         _silence(sys.stdout)
         _silence(sys.stderr)
@@ -127,6 +132,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"lm-datafusion: {error}", file=sys.stderr)
         return 1
     return code
+
+
+def _open_closed_streams() -> None:
+    """Lets streams that the shell has closed (`>&-`) lead nowhere."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 for good
 
 
 def _silence(stream: TextIO) -> None:

@@ -33,8 +33,7 @@ def run_explain(command: QueryCommand) -> int:
     statements = load_statements(command)
     session = CommandSession(command.tables, ScanOptions(path=command.path))
     plans: list[dict[str, Any]] = []
-    for number, statement in enumerate(statements, 1):
-        label = f"statement {number}" if len(statements) > 1 else ""
+    for number, (label, statement) in enumerate(statements, 1):
         with as_sql_error(label):
             text = session.with_tables(statement)
             if is_definition(statement):

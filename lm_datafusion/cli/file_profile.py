@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _HEADER_BYTES: Final = 256
 _BLOOM_HEADER_BYTES: Final = 64
+_LOOKS: Final = 8
 _DICTIONARY_NAMES: Final = frozenset({"PLAIN_DICTIONARY", "RLE_DICTIONARY"})
 # Encodings that say nothing about values: those of levels, and a dictionary page's own.
 _LEVEL_NAMES: Final = frozenset({"RLE", "BIT_PACKED"})
@@ -72,13 +73,19 @@ class ChunkProfile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnProfile:
-    """One leaf column over all row groups."""
+    """One leaf column over all row groups.
+
+    `overlap` is the share of row groups that hold a value taken at random, by their bounds;
+    `has_page_bounds` says whether bounds of pages can be used, where there are any.
+    """
 
     name: str
     physical_type: str
     data_type: str
     is_repeated: bool
     has_statistics: bool
+    is_all_null: bool
+    has_page_bounds: bool
     chunks: tuple[ChunkProfile, ...]
     overlap: float | None
     is_ascending: bool
@@ -258,9 +265,26 @@ def _column(facts: FileFacts, leaf: int, file: OpenFile) -> ColumnProfile:
         data_type=_type_name(facts, leaf),
         is_repeated=node.max_repetition_level > 0,
         has_statistics=any(chunk.metadata.is_stats_set for chunk in chunks),
+        is_all_null=bool(chunks)
+        and all(p.null_count is not None for p in profiles)
+        and not any(counts),
+        has_page_bounds=_has_page_bounds(facts, leaf, file, profiles),
         chunks=profiles,
         overlap=overlap_share(minima, maxima, counts) if len(chunks) > 1 else None,
         is_ascending=is_ascending(minima, maxima),
+    )
+
+
+def _has_page_bounds(
+    facts: FileFacts, leaf: int, file: OpenFile, chunks: Sequence[ChunkProfile]
+) -> bool:
+    """Whether page bounds of a column can be used, by a look at some of its row groups."""
+    indexed = [c for c in chunks if c.has_column_index and c.pages is not None]
+    some = indexed[:: max(1, len(indexed) // _LOOKS)]
+    return any(
+        _page_bounds(facts, chunk.row_group, leaf, file, chunk.pages or 0)[0].null_count
+        < (chunk.pages or 0)
+        for chunk in some
     )
 
 

@@ -8,7 +8,8 @@ from: those it shows, or the first `SAMPLE_ROWS` where it shows all.
 
 * CSV: a header; text in quotes, so that an empty text is not NULL, which is nothing at all;
   lists, structs and maps as JSON.
-* JSON: an array of objects; `values` says how each type is written.
+* JSON: an array of objects; `values` says how each type is written. Objects have no key twice:
+  of two columns `id`, the second is `id_2`.
 * Newline-delimited JSON: the same objects, one a line.
 
 Invariant: what is written is a prefix of the whole result at any time, and the whole of it once
@@ -28,10 +29,12 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from lm_datafusion.cli.box import ELLIPSIS, BoxTable, visible
-from lm_datafusion.cli.values import json_text, plain_values
+from lm_datafusion.cli.interrupt import DRAFTS
+from lm_datafusion.cli.values import json_text, json_texts, plain_values
+from lm_datafusion.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     Chunks = Iterator[bytes]
     Batches = Iterable[pa.RecordBatch]
@@ -94,7 +97,14 @@ def ndjson_chunks(schema: pa.Schema, batches: Batches) -> Chunks:
 
 
 def write_parquet(schema: pa.Schema, batches: Batches, path: str) -> None:
-    """A Parquet file with a page index, so that what is written can be pruned well."""
+    """A Parquet file with a page index, so that what is written can be pruned well.
+
+    Raises:
+        OptionError: Two columns have the same name, which readers could not tell apart.
+    """
+    twice = [name for name in schema.names if schema.names.count(name) > 1]
+    if twice:
+        raise OptionError(f'two columns are called "{twice[0]}"; give one another name, with AS')
     with pq.ParquetWriter(
         path, _storable(schema), compression="zstd", write_page_index=True
     ) as writer:
@@ -111,11 +121,14 @@ def replacing(path: str) -> Iterator[str]:
     if os.path.exists(path) and not os.path.isfile(path):
         yield path
         return
-    draft = f"{path}.{os.getpid()}.part"
+    place = os.path.realpath(path)  # a link goes on leading to the file
+    draft = f"{place}.{os.getpid()}.part"
+    DRAFTS.add(draft)
     try:
         yield draft
-        os.replace(draft, path)
+        os.replace(draft, place)
     finally:
+        DRAFTS.discard(draft)
         with contextlib.suppress(FileNotFoundError):
             os.remove(draft)
 
@@ -194,13 +207,27 @@ def _is_number(data_type: pa.DataType) -> bool:
 
 
 def _json_objects(schema: pa.Schema, batches: Batches) -> Iterator[list[str]]:
-    keys = [f"{json_text(name)}: " for name in schema.names]
+    keys = [f"{json_text(name)}: " for name in _unique(schema.names)]
     for batch in _slices(batches):
         columns = [
-            [key + json_text(value) for value in plain_values(column)]
+            [key + text for text in json_texts(column)]
             for key, column in zip(keys, batch.columns, strict=True)
         ]
         yield [f"{{{', '.join(row)}}}" for row in zip(*columns, strict=True)]
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """Names of which none is there twice: a second `id` becomes `id_2`."""
+    taken, unique = set(names), []
+    seen: set[str] = set()
+    for name in names:
+        candidate, number = name, 1
+        while candidate in seen or (number > 1 and candidate in taken):
+            number += 1
+            candidate = f"{name}_{number}"
+        seen.add(candidate)
+        unique.append(candidate)
+    return unique
 
 
 def _csv(batch: pa.RecordBatch, *, include_header: bool) -> bytes:

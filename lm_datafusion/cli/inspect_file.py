@@ -132,7 +132,10 @@ def _describe(profile: FileProfile, command: InspectCommand) -> list[str]:
         lines += ["", *_row_groups(profile, command)]
     if command.shows_pages:
         lines += ["", *_pages(profile, command)]
-    return [*lines, "", *_verdicts(profile)]
+    lines += ["", *_verdicts(profile)]
+    if not command.columns and _is_shuffled(profile):
+        lines += _wrapped(_SORT_HINT, "  > ", "    ")
+    return lines
 
 
 def _summary(profile: FileProfile) -> list[str]:
@@ -327,8 +330,6 @@ def _verdicts(profile: FileProfile) -> list[str]:
         for sign, sentences in (("+", advice.can), ("-", advice.cannot), (">", advice.hints)):
             for sentence in sentences:
                 lines += _wrapped(sentence, f"    {sign} ", "      ")
-    if _is_shuffled(profile):
-        lines += _wrapped(_SORT_HINT, "  > ", "    ")
     return lines
 
 

@@ -86,8 +86,7 @@ def run_sql(command: QueryCommand) -> int:
     statements = load_statements(command)
     session = CommandSession(command.tables, ScanOptions(path=command.path))
     with _open_results(format_name, command) as results:
-        for number, statement in enumerate(statements, 1):
-            label = f"statement {number}" if len(statements) > 1 else ""
+        for label, statement in statements:
             _run(session, session.with_tables(statement), results, label, command)
         results.check_complete()
     return 0
@@ -219,15 +218,31 @@ def _format_of(command: QueryCommand) -> str:
     return format_name
 
 
-def load_statements(command: QueryCommand) -> list[str]:
-    """The statements of all files and of the command line, in this order."""
+def load_statements(command: QueryCommand) -> list[tuple[str, str]]:
+    """The statements of all files and of the command line, in this order.
+
+    Returns:
+        Pairs of a label and a statement; the label says where it comes from, and is empty where
+        there is only one.
+    """
     files, is_piped = command.files, not sys.stdin.isatty()
     if not files and not command.commands:
         if not is_piped:
             raise OptionError("no SQL was given; name a file, or use -c 'SELECT ...'")
         files = (STANDARD_INPUT,)
-    texts = [*map(_load_text, files), *command.commands]
-    return [statement for text in texts for statement in split_statements(text)]
+    statements = [pair for path in files for pair in _labelled(_load_text(path), path)]
+    given = [text for command_text in command.commands for text in split_statements(command_text)]
+    statements += [(f"statement {number}", text) for number, text in enumerate(given, 1)]
+    return [("", statements[0][1])] if len(statements) == 1 else statements
+
+
+def _labelled(text: str, path: str) -> list[tuple[str, str]]:
+    statements = split_statements(text)
+    if path == STANDARD_INPUT:
+        return [(f"statement {number}", text) for number, text in enumerate(statements, 1)]
+    if len(statements) == 1:
+        return [(path, statements[0])]
+    return [(f"{path}, statement {number}", text) for number, text in enumerate(statements, 1)]
 
 
 def _load_text(path: str) -> str:

@@ -3,15 +3,19 @@
 In: pairs of a name and a path; statements. Out: a `SessionContext`, and statements in which
 quoted paths have become names of tables.
 
-`FROM 'logs/hits.parquet'` reads that file, a folder or a glob the same way, and `hits.url` names
-a column of it. A quoted name that is a table of the session is that table; one that leads to no
-file is left to DataFusion, which says that it knows no such table.
+`FROM 'logs/hits.parquet'` becomes `FROM "__file_1" AS "hits"`: it reads that file (a folder or a
+glob the same way), and `hits.url` names a column of it. In double quotes only what looks like a
+path is one, for those are the quotes of names. What leads to no file is left to DataFusion, which
+says that it knows no such table.
 
-Invariant: a path is registered once, so that its footer is read once.
+Why not a table called `hits`: a view or a WITH of the statement may have that name.
+
+Invariant: a name that the statement or the session gives to something else is never a file.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from typing import TYPE_CHECKING, Any, Final
@@ -27,10 +31,12 @@ from lm_datafusion.storage import LocalStorage
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from lm_datafusion.cli.statements import QuotedTable
     from lm_datafusion.options import ScanOptions
 
 _NAME: Final = re.compile(r"[^\W\d]\w*")
 _PARTITION: Final = re.compile(r"([^=/]+)=[^/]*")
+_PATH_CHARACTERS: Final = frozenset("./*?[" + os.sep)
 _PARQUET: Final = ".parquet"
 
 
@@ -39,8 +45,7 @@ class CommandSession:
 
     def __init__(self, tables: Iterable[tuple[str, str]], options: ScanOptions) -> None:
         self.context = SessionContext(options=options)
-        self._names_by_path: dict[str, str] = {}
-        self._names: set[str] = set()
+        self._files: dict[str, str] = {}  # names of tables by path
         for name, path in tables:
             if not _NAME.fullmatch(name):
                 raise OptionError(f"{name!r} cannot be the name of a table: it takes one word")
@@ -49,11 +54,16 @@ class CommandSession:
     def with_tables(self, statement: str) -> str:
         """A statement in which each path is the name of a table."""
         parts, position = [], 0
+        aliases: set[str] = set()
         for quoted in quoted_tables(statement):
-            if quoted.name in self._names or not _load_paths(quoted.name):
+            if not self._is_path(quoted):
                 continue
             parts.append(statement[position : quoted.start])
-            parts.append(quote_identifier(self._name_of(quoted.name)))
+            parts.append(quote_identifier(self._table_of(quoted.name)))
+            if not quoted.has_alias:
+                alias = _alias(quoted.name, aliases)
+                parts.append(f" AS {quote_identifier(alias)}")
+                aliases.add(alias)
             position = quoted.stop
         return "".join([*parts, statement[position:]])
 
@@ -81,50 +91,51 @@ class CommandSession:
 
         return schema, stream()
 
-    def _name_of(self, path: str) -> str:
-        name = self._names_by_path.get(path)
-        if name is None:
-            name = self._register(self._free_name(path), path)
-        return name
+    def _is_path(self, quoted: QuotedTable) -> bool:
+        looks_like_path = quoted.is_string or bool(_PATH_CHARACTERS & set(quoted.name))
+        if not looks_like_path or self.context.table_exist(quote_identifier(quoted.name)):
+            return False
+        return bool(_load_paths(quoted.name))
 
-    def _free_name(self, path: str) -> str:
-        stem = os.path.splitext(os.path.basename(os.path.normpath(path)))[0]
-        stem = re.sub(r"\W+", "_", stem).strip("_").lower() or "table"
-        name, number = stem, 1
-        while name in self._names:
-            number += 1
-            name = f"{stem}_{number}"
-        return name
+    def _table_of(self, path: str) -> str:
+        if path not in self._files:
+            name = f"__file_{len(self._files) + 1}"
+            self._register(name, path)
+            self._files[path] = name
+        return self._files[path]
 
-    def _register(self, name: str, path: str) -> str:
+    def _register(self, name: str, path: str) -> None:
         files = _load_paths(path)
         if not files:
             raise FileMissingError(f"no file at {path}")
         with as_sql_error(path):
-            self.context.register_parquet(
-                quote_identifier(name) if not _NAME.fullmatch(name) else name,
-                path,
-                **_options(path, files),
-            )
-        self._names.add(name)
-        self._names_by_path[path] = name
-        return name
+            self.context.register_parquet(name, path, **_options(path, files))
 
 
-class as_sql_error:  # noqa: N801 reads as a verb where it is used
-    """What DataFusion raises, of whatever type, becomes a `SqlError` with its message."""
+@contextlib.contextmanager
+def as_sql_error(place: str = "") -> Iterator[None]:
+    """Turns what DataFusion raises, of whatever type, into a `SqlError` with its message.
 
-    def __init__(self, place: str = "") -> None:
-        self._place = f"{place}: " if place else ""
+    Args:
+        place: What the message begins with: a statement, a file.
+    """
+    try:
+        yield
+    except (LateError, BrokenPipeError):
+        raise  # says enough by itself
+    except Exception as error:
+        raise SqlError(f"{place}: {error}" if place else str(error)) from error
 
-    def __enter__(self) -> None:
-        pass
 
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, LateError | BrokenPipeError):
-            return  # says enough by itself
-        if isinstance(error, Exception):
-            raise SqlError(f"{self._place}{error}") from error
+def _alias(path: str, taken: set[str]) -> str:
+    """The name of a file without its suffix, as SQL writes names; with a number if it is taken."""
+    stem = os.path.splitext(os.path.basename(os.path.normpath(path)))[0]
+    stem = re.sub(r"\W+", "_", stem).strip("_").lower() or "file"
+    alias, number = stem, 1
+    while alias in taken:
+        number += 1
+        alias = f"{stem}_{number}"
+    return alias
 
 
 def _load_paths(path: str) -> list[str]:

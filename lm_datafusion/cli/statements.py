@@ -40,8 +40,45 @@ _TOKEN: Final = re.compile(
 _COMMENT_EDGE: Final = re.compile(r"/\*|\*/")
 _QUERY_WORDS: Final = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE"})
 _DEFINING_WORDS: Final = frozenset({"CREATE", "DROP", "SET", "RESET"})
-# Words after a table that cannot be its alias; a comma after them names no table.
-_CLAUSE_WORDS: Final = frozenset({"WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", "ON", "USING"})
+# Words that can follow a table and are not its alias; a comma after them names no table. One
+# that is missing here would be taken for an alias, and columns of the file for unqualified ones.
+_CLAUSE_WORDS: Final = frozenset(
+    [
+        "WHERE",
+        "GROUP",
+        "ORDER",
+        "HAVING",
+        "LIMIT",
+        "OFFSET",
+        "FETCH",
+        "ON",
+        "USING",
+        "JOIN",
+        "INNER",
+        "LEFT",
+        "RIGHT",
+        "FULL",
+        "CROSS",
+        "SEMI",
+        "ANTI",
+        "NATURAL",
+        "LATERAL",
+        "UNION",
+        "EXCEPT",
+        "INTERSECT",
+        "WINDOW",
+        "QUALIFY",
+        "SORT",
+        "CLUSTER",
+        "DISTRIBUTE",
+        "TABLESAMPLE",
+        "FOR",
+        "UNNEST",
+        "SELECT",
+        "SET",
+        "VALUES",
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +95,8 @@ class QuotedTable:
     name: str
     start: int
     stop: int
+    is_string: bool
+    has_alias: bool
 
 
 def split_statements(text: str) -> list[str]:
@@ -90,28 +129,44 @@ def quoted_tables(statement: str) -> list[QuotedTable]:
     """Quoted names after FROM, JOIN, or a comma in a list of tables."""
     found = []
     expects_table, words_after = False, None
-    previous = ""
-    for token in _tokens(statement):
+    tokens = [token for token in _tokens(statement) if token.kind != "space"]
+    for place, token in enumerate(tokens):
         text = statement[token.start : token.stop]
-        if token.kind == "space":
-            continue
         if expects_table and token.kind in ("string", "name"):
-            found.append(QuotedTable(_unquoted(text), token.start, token.stop))
+            found.append(
+                QuotedTable(
+                    name=_unquoted(text),
+                    start=token.start,
+                    stop=token.stop,
+                    is_string=token.kind == "string",
+                    has_alias=_is_alias(statement, tokens[place + 1 : place + 2]),
+                )
+            )
             expects_table, words_after = False, 0
         elif token.kind == "word":
-            expects_table = _is_before_table(text, previous)
+            before = tokens[place - 1] if place else token
+            expects_table = _is_before_table(text, statement[before.start : before.stop])
+            words_after = _words_after(words_after, text)
+        elif token.kind == "name" and words_after is not None:
             words_after = _words_after(words_after, text)
         else:
             expects_table = text == "," and words_after is not None
             words_after = None
-        previous = text.upper()
     return found
+
+
+def _is_alias(statement: str, following: list[_Token]) -> bool:
+    """Whether what follows a table gives it another name."""
+    for token in following:
+        word = statement[token.start : token.stop].upper()
+        return token.kind == "name" or (token.kind == "word" and word not in _CLAUSE_WORDS)
+    return False
 
 
 def _is_before_table(word: str, previous: str) -> bool:
     if word.upper() == "JOIN":
         return True
-    return word.upper() == "FROM" and previous != "DISTINCT"  # IS DISTINCT FROM 'a value'
+    return word.upper() == "FROM" and previous.upper() != "DISTINCT"  # IS DISTINCT FROM 'a value'
 
 
 def _words_after(count: int | None, word: str) -> int | None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _UNITS_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _NANOSECONDS: Final = 10**9
+_quoted: Final = json.JSONEncoder(ensure_ascii=False).encode
 _OFFSET: Final = r"([+-]\d\d)(\d\d)$"
 
 
@@ -49,13 +50,23 @@ def plain_values(array: pa.Array) -> list[Any]:
     return _flat_values(array)
 
 
+def json_texts(array: pa.Array) -> list[str]:
+    """The values of an array as JSON, one text per row."""
+    values = plain_values(array)
+    if pa.types.is_integer(array.type):
+        return ["null" if value is None else str(value) for value in values]
+    if _is_text(array.type):
+        return ["null" if value is None else _quoted(value) for value in values]
+    return list(map(json_text, values))
+
+
 def json_text(value: Any) -> str:
     """A plain value as JSON."""
     match value:
         case None:
             return "null"
         case str():
-            return json.dumps(value, ensure_ascii=False)
+            return _quoted(value)
         case float():
             return repr(value) if math.isfinite(value) else f'"{_odd_float(value)}"'
         case Decimal():

@@ -86,7 +86,7 @@ def test_module_runs_the_same_commands(capsys, monkeypatch):
     [
         (
             "sql",
-            "FILE.sql -c -t --path --format -o --max-rows --timing --reports table csv json parquet",
+            "FILE.sql -c -t --path --format -o --max-rows --timing --reports csv json parquet",
         ),
         ("explain", "FILE.sql -c -t --path --format json"),
         ("inspect", "FILE --column --row-groups --pages --format overlap dict bloom"),

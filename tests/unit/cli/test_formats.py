@@ -21,6 +21,7 @@ from lm_datafusion.cli.formats import (
     table_chunks,
     write_parquet,
 )
+from lm_datafusion.errors import OptionError
 from tests.dataset_files import many_kinds
 
 
@@ -183,6 +184,24 @@ def test_a_file_is_replaced_only_by_a_whole_one(tmp_path):
     assert os.listdir(tmp_path) == ["out.csv"]
 
 
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "link.csv").symlink_to(tmp_path / "file.csv")
+    with replacing(str(tmp_path / "link.csv")) as draft, open(draft, "w") as file:
+        file.write("through")
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "file.csv").read_text() == "through"
+
+
 def test_a_device_is_not_replaced():
     with replacing(os.devnull) as path:
         assert path == os.devnull
+
+
+def test_columns_of_the_same_name(tmp_path):
+    arrays = [pa.array([value]) for value in range(4)]
+    table = pa.Table.from_arrays(arrays, names=["id", "id", "id_2", "id"])
+    text = joined(json_chunks(table.schema, table.to_batches()))
+    assert json.loads(text) == [{"id": 0, "id_3": 1, "id_2": 2, "id_4": 3}]
+    assert joined(csv_chunks(table.schema, table.to_batches())).endswith("0,1,2,3\n")
+    with pytest.raises(OptionError, match='"id"'):
+        write_parquet(table.schema, table.to_batches(), str(tmp_path / "out.parquet"))

@@ -140,7 +140,9 @@ def test_a_poor_file_says_what_is_missing_and_why(poor, capfd):
 def test_shuffled_rows_are_pointed_out(tmp_path, capfd):
     values = np.random.default_rng(3).permutation(1000)
     pq.write_table(pa.table({"a": values}), tmp_path / "f.parquet", row_group_size=100)
-    assert "no column tells the row groups apart" in run(capfd, tmp_path / "f.parquet")[1]
+    hint = "no column tells the row groups apart"
+    assert hint in run(capfd, tmp_path / "f.parquet")[1]
+    assert hint not in run(capfd, tmp_path / "f.parquet", "--column", "a")[1]
 
 
 def test_one_row_group_has_no_overlap(people, capfd):

@@ -61,8 +61,17 @@ def test_a_full_disk_is_one_message(command):
     assert ran.stderr.count("\n") == 1
 
 
-def test_interrupting_ends_with_130(many_rows, tmp_path):
-    """The query would take hours."""
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["sql -c 'SELECT 1' --timing", "inspect {file}"])
+def test_streams_that_are_closed_from_the_start(people, command, closed):
+    ran = shell(f"{PROGRAM} {command.format(file=shlex.quote(str(people)))} {closed}")
+    assert ran.returncode == 0
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("wait_s", [0.5, 3])
+def test_interrupting_ends_with_130(many_rows, tmp_path, wait_s):
+    """The query would take hours, and does not look up for a minute."""
     target = tmp_path / "out.csv"
     query = f"SELECT count(*) FROM '{many_rows}' a JOIN '{many_rows}' b ON a.id <> b.id"
     process = subprocess.Popen(
@@ -70,12 +79,16 @@ def test_interrupting_ends_with_130(many_rows, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.iterdir()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    time.sleep(1)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    try:
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.iterdir()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(wait_s)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
     assert process.returncode == 130
     assert err == "stopped\n"
     assert list(tmp_path.iterdir()) == []

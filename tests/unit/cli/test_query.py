@@ -104,6 +104,27 @@ def test_several_results_as_json_are_several_arrays(capfd):
     assert out == '[\n{"a": 1}\n]\n[\n{"b": 2}\n]\n'
 
 
+def test_statements_are_called_by_their_files(tmp_path, capfd, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one.sql").write_text("SELECT 1;")
+    (tmp_path / "two.sql").write_text("SELECT 2; SELECT 3")
+    arguments = ["one.sql", "two.sql", "-c", "SELECT 4", "-c", "SELECT nope"]
+    code, _, err = run(capfd, *arguments, "--timing")
+    assert code == 1
+    assert [line.split(":")[0] for line in err.splitlines()[:4]] == [
+        "one.sql",
+        "two.sql, statement 1",
+        "two.sql, statement 2",
+        "statement 1",
+    ]
+    assert "statement 2: " in err.splitlines()[4]
+
+
+def test_commands_are_texts_of_their_own(capfd):
+    arguments = ["-c", "SELECT 1 AS a -- no end", "-c", "SELECT 2 AS b"]
+    assert run(capfd, *arguments, "--format", "ndjson")[1] == '{"a": 1}\n{"b": 2}\n'
+
+
 def test_settings_hold_for_later_statements(capfd):
     script = "SET datafusion.execution.time_zone = '+02:00'; SHOW datafusion.execution.time_zone"
     _, out, _ = run(capfd, "-c", script, "--format", "csv")

@@ -62,7 +62,7 @@ def test_long_text_is_split_in_one_pass():
         ('SELECT * FROM "a.parquet" x', ["a.parquet"]),
         ("select * from 'a''s.parquet'", ["a's.parquet"]),
         ("select * from 'a' join 'b' on 1 = 1", ["a", "b"]),
-        ("select * from 'a', 'b' x, 'c' as y, 'd'", ["a", "b", "c", "d"]),
+        ("select * from 'a', 'b' x, 'c' as y, 'd' \"z\", 'e'", ["a", "b", "c", "d", "e"]),
         ("select * from (select * from 'a') left join 'b' using (k)", ["a", "b"]),
         ("select 'a', 'b' from t", []),
         ("select * from t where x in ('a', 'b')", []),
@@ -78,6 +78,27 @@ def test_quoted_tables_are_found(statement, names):
     assert [table.name for table in found] == names
     for table in found:
         assert statement[table.start] == statement[table.stop - 1]
+
+
+@pytest.mark.parametrize(
+    ("rest", "has_alias"),
+    [
+        ("", False),
+        (" x", True),
+        (" AS x", True),
+        (' "x"', True),
+        (" where a = 1", False),
+        (" LEFT JOIN t", False),
+        (", t", False),
+        (") y", False),
+        ("\n-- c\nORDER BY 1", False),
+        (" union all select 1", False),
+    ],
+)
+def test_aliases_of_quoted_tables(rest, has_alias):
+    (table,) = quoted_tables(f"select * from 'a'{rest}")
+    assert table.has_alias == has_alias
+    assert table.is_string
 
 
 @pytest.mark.parametrize(
