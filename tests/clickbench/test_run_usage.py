@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import numpy as np
@@ -32,6 +33,22 @@ def test_cpu_time_is_not_wall_time():
     asleep = measured(lambda: time.sleep(0.2))
     assert asleep.wall_s >= 0.2
     assert asleep.cpu_s < 0.1
+
+
+def test_settling_waits_for_threads_that_are_still_busy():
+    meter = Meter()
+    done = time.perf_counter() + 0.3
+    sums = np.ones(100_000)
+
+    def work_on():
+        while time.perf_counter() < done:
+            sums.sum()
+
+    thread = threading.Thread(target=work_on)
+    thread.start()
+    assert meter.settle()
+    assert time.perf_counter() >= done
+    thread.join()
 
 
 def test_the_peak_is_forgotten_between_runs():
