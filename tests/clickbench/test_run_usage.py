@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import itertools
 import time
 
 import numpy as np
@@ -35,20 +35,18 @@ def test_cpu_time_is_not_wall_time():
     assert asleep.cpu_s < 0.1
 
 
-def test_settling_waits_for_threads_that_are_still_busy():
-    meter = Meter()
-    done = time.perf_counter() + 0.3
-    sums = np.ones(100_000)
+def test_settling_waits_until_a_moment_without_work(monkeypatch):
+    seen = iter([0.0, 0.03, 1.0, 1.02, 2.0, 2.001])
+    monkeypatch.setattr(Meter, "_cpu_s", lambda self, everyone: next(seen))
+    assert Meter().settle()
+    assert list(seen) == [], "two busy moments and an idle one"
 
-    def work_on():
-        while time.perf_counter() < done:
-            sums.sum()
 
-    thread = threading.Thread(target=work_on)
-    thread.start()
-    assert meter.settle()
-    assert time.perf_counter() >= done
-    thread.join()
+def test_settling_has_an_end(monkeypatch):
+    busy = itertools.count()
+    monkeypatch.setattr(Meter, "_cpu_s", lambda self, everyone: next(busy))
+    monkeypatch.setattr(usage, "_PATIENCE_S", 0.1)
+    assert not Meter().settle()
 
 
 def test_the_peak_is_forgotten_between_runs():
