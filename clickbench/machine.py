@@ -85,11 +85,13 @@ def machine_facts(files: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _manifest(files: tuple[str, ...]) -> Any:
-    path = os.path.join(os.path.dirname(files[0]), "manifest.json")
-    if not os.path.exists(path):
-        return None
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
+    """How the data was made, as `generate` and `ingest` write it down beside their files."""
+    for name in ("_manifest.json", "manifest.json"):
+        path = os.path.join(os.path.dirname(files[0]), name)
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                return json.load(file)
+    return None
 
 
 def _processor() -> str:

@@ -67,9 +67,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--cap",
-        type=_positive_float,
-        metavar="SECONDS",
-        help="longest time for one run; an engine that takes longer is out for that query",
+        type=_cap,
+        action="append",
+        default=[],
+        metavar="[ENGINE=]SECONDS",
+        help="longest time for one run; an engine that takes longer is out for that query, and"
+        " neither repeated nor compared; as 60, or spark=20, or both",
     )
     parser.add_argument("--out", default="results.json", metavar="FILE", help="default %(default)s")
     parser.add_argument(
@@ -101,9 +104,10 @@ def _run(arguments: argparse.Namespace) -> int:
     from clickbench.schedule import Schedule
 
     words = parse_engines(arguments.engines)
+    caps = _caps(arguments.cap, words)
     queries = load_queries(parse_choice(arguments.queries))
     files = find_files(arguments.data)
-    results = _open_results(arguments, words, files)
+    results = _open_results(arguments, caps, files)
     log = f"{os.path.splitext(arguments.out)[0]}.log"
     print(
         f"{len(queries)} queries, {len(words)} engines with {arguments.threads} threads each,"
@@ -112,7 +116,7 @@ def _run(arguments: argparse.Namespace) -> int:
         flush=True,
     )
     contenders = [
-        Contender(word, files, arguments.threads, cap_s=arguments.cap, log=log) for word in words
+        Contender(word, files, arguments.threads, cap_s=caps[word], log=log) for word in words
     ]
     schedule = Schedule(
         results=results,
@@ -131,20 +135,20 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _open_results(
-    arguments: argparse.Namespace, words: tuple[str, ...], files: tuple[str, ...]
+    arguments: argparse.Namespace, caps: dict[str, float | None], files: tuple[str, ...]
 ) -> Results:
     from clickbench.machine import fingerprint, machine_facts, versions
     from clickbench.results import Results
 
     settings: dict[str, Any] = {
         "data": fingerprint(files),
-        "engines": list(words),
+        "engines": list(caps),
         "queries": arguments.queries,
         "repeat": arguments.repeat,
         "threads": arguments.threads,
         "cold": arguments.cold,
-        "cap_s": arguments.cap,
-        "versions": versions(words),
+        "caps_s": caps,
+        "versions": versions(tuple(caps)),
     }
     if os.path.exists(arguments.out) and not arguments.fresh:
         return Results.resume(arguments.out, settings)
@@ -187,8 +191,21 @@ def _positive_int(text: str) -> int:
     return number
 
 
-def _positive_float(text: str) -> float:
-    number = float(text)
-    if number <= 0:
-        raise argparse.ArgumentTypeError(f"{text} is not more than 0")
-    return number
+def _cap(text: str) -> tuple[str, float]:
+    """`spark=20` as an engine and seconds; `60` as no engine and seconds."""
+    word, _, seconds = text.rpartition("=")
+    number = float(seconds)
+    if not number > 0:
+        raise argparse.ArgumentTypeError(f"{text}: a cap is more than 0 seconds")
+    return word, number
+
+
+def _caps(given: list[tuple[str, float]], words: tuple[str, ...]) -> dict[str, float | None]:
+    """Each engine's cap: its own, or that of all."""
+    from clickbench.engines import EngineError
+
+    caps = dict(given)
+    unknown = caps.keys() - {"", *words}
+    if unknown:
+        raise EngineError(f"--cap names {', '.join(sorted(unknown))}, which takes no part")
+    return {word: caps.get(word, caps.get("")) for word in words}

@@ -3,7 +3,8 @@
 In: queries, contenders, a results file. Out: the results file, complete.
 
 For each query, for each repeat, each engine runs once; the order rotates, so that what disturbs
-the machine for a while disturbs all alike, and nobody always runs first. Before the first repeat
+the machine for a while disturbs all alike, and nobody always runs first; every other repeat it is
+turned around, so that nobody always runs after the same engine. Before the first repeat
 each engine runs once untimed, and tells what it pruned; cold runs instead begin with an engine
 that was opened anew and files the system has forgotten. After the last repeat the answers of all
 runs are judged.
@@ -81,7 +82,8 @@ class Schedule:
         missing = []
         for repeat in range(self._repeats):
             shift = (repeat + index) % len(self._contenders)
-            for contender in self._contenders[shift:] + self._contenders[:shift]:
+            order = self._contenders[shift:] + self._contenders[:shift]
+            for contender in reversed(order) if repeat % 2 else order:
                 part = self._results.engine(query, contender.word)
                 if part["state"] == "ok" and len(part["runs"]) <= repeat:
                     missing.append((repeat, contender))

@@ -19,6 +19,9 @@ from dataclasses import dataclass
 import psutil
 
 _SAMPLE_S = 0.01
+_QUIET_S = 0.03
+_QUIET_SHARE = 0.2
+_PATIENCE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +62,21 @@ class Meter:
         else:
             peak_bytes = sum(_peak(process.pid) for process in everyone)
         return Usage(wall_s=wall_s, cpu_s=max(cpu_s, 0.0), peak_bytes=peak_bytes)
+
+    def settle(self) -> bool:
+        """Waits until process and children are nearly idle; whether they became so in time.
+
+        A JVM collects garbage and compiles for a while after its answer, on cores that the next
+        engine is about to need.
+        """
+        end = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < end:
+            everyone = [self._process, *self._process.children(recursive=True)]
+            before = self._cpu_s(everyone)
+            time.sleep(_QUIET_S)
+            if self._cpu_s(everyone) - before < _QUIET_S * _QUIET_SHARE:
+                return True
+        return False
 
     def _cpu_s(self, everyone: list[psutil.Process]) -> float:
         total = time.process_time()

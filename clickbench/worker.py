@@ -90,6 +90,8 @@ def _answer(
             table = engine.run(request["sql"])
             usage = meter.stop()
             rows = to_rows(table)
+            del table
+            meter.settle()
             return {**dataclasses.asdict(usage), "rows": rows, "digest": digest(rows)}
     raise ValueError(f"there is no request {request['do']!r}")
 

@@ -205,7 +205,7 @@ def _analyzed(context: datafusion.SessionContext, sql: str) -> dict[str, Any]:
         elif name == "page_index_pages_pruned":
             counts["pages_total"] = counts.get("pages_total", 0) + total
     counts["pages_pruned"] = counts.pop("page_index_pages_pruned", 0)
-    for name in ("pushdown_rows_pruned", "bytes_scanned"):
+    for name in ("pushdown_rows_pruned", "row_groups_pruned_dynamic_filter", "bytes_scanned"):
         counts[name] = sum(
             _plain(found) for found in re.findall(rf"{name}=([\d.]+(?: [KMBT])?)", text)
         )
