@@ -65,7 +65,6 @@ _RUNNING = (
     "cache",
     "collect_partitioned",
     "show",
-    "execution_plan",
     "write_csv",
     "write_parquet",
     "write_parquet_with_options",
@@ -101,8 +100,13 @@ class Statement:
 class Server(Protocol):
     """Chooses what runs when a frame runs."""
 
-    def serve(self, frame: LateDataFrame) -> datafusion.DataFrame:
-        """The frame to run instead; its rows, names and types are the same."""
+    def serve(self, frame: LateDataFrame, *, runs: bool = True) -> datafusion.DataFrame:
+        """The frame to run instead; its rows, names and types are the same.
+
+        Args:
+            frame: What the user made.
+            runs: Whether it runs now; if not, only its plan is wanted.
+        """
 
 
 class LateDataFrame(datafusion.DataFrame):
@@ -141,6 +145,10 @@ class LateDataFrame(datafusion.DataFrame):
         epochs = {getattr(o, "epoch", NO_EPOCH) for o in others if isinstance(o, _Frame)}
         epoch = self.epoch if epochs <= {self.epoch} else NO_EPOCH
         return LateDataFrame(made, self._server, options=self.scan_options, epoch=epoch)
+
+    def execution_plan(self) -> datafusion.ExecutionPlan:
+        """The plan that would run."""
+        return self._server.serve(self, runs=False).execution_plan()
 
     def _served(self) -> datafusion.DataFrame:
         return self._server.serve(self)

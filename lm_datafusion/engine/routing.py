@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lm_datafusion.dataset import LateDataset
+from lm_datafusion.engine.choice import PUSHDOWN_BUG, choose_path
 from lm_datafusion.engine.plan_scans import (
     common_filters,
     has_join,
@@ -31,6 +32,7 @@ from lm_datafusion.engine.plan_scans import (
     to_conjuncts,
 )
 from lm_datafusion.engine.tables import dotted
+from lm_datafusion.engine.top_k import find_top_k
 from lm_datafusion.errors import LateError
 from lm_datafusion.plan import Table, TableFile
 from lm_datafusion.predicate import evaluator
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 
     from lm_datafusion.engine.plan_scans import PlannedScan
     from lm_datafusion.engine.tables import ParquetTable, TableName, Tables
+    from lm_datafusion.engine.top_k import TopK
     from lm_datafusion.options import AccessPath, ScanOptions
     from lm_datafusion.sql.statement import Query
     from lm_datafusion.sql.where import Condition
@@ -59,7 +62,6 @@ _numbers = itertools.count()
 _OWN_NAME = re.compile(r"__lm_\d+(_\d+)")
 _TELLS_TIME = re.compile(rf"\b(?:{'|'.join(STABLE_FUNCTIONS)})\b", re.IGNORECASE)
 _NO_TEXT = "no SQL is known that surely means the frame"
-_PUSHDOWN_BUG = "filter pushdown under a join loses rows in DataFusion 55"
 
 
 def _next_prefix() -> str:
@@ -102,6 +104,7 @@ class RoutedQuery:
 
     text: str | None
     references: tuple[RoutedReference, ...]
+    top_k: TopK | None = None
 
     def as_native(self, reason: str) -> RoutedQuery:
         """The same query, read by DataFusion after all."""
@@ -131,6 +134,7 @@ class RoutedQuery:
                 dataclasses.replace(r, own_name=_OWN_NAME.sub(rf"{prefix}\1", r.own_name))
                 for r in self.references
             ),
+            top_k=self.top_k,
         )
 
 
@@ -175,7 +179,11 @@ class Router:
         """
         scans = planned_scans(plan)
         tables = {name: table for name in scans if (table := self._tables.known_table(name))}
-        routes = {name: _route(scans[name], options_of(name), plan) for name in tables}
+        top_k = find_top_k(plan, {name: table.schema for name, table in tables.items()})
+        routes = {
+            name: _route(table, scans[name], options_of(name), plan, top_k)
+            for name, table in tables.items()
+        }
         if text is None:
             return _native(tables, routes, scans).as_native(_NO_TEXT)
         if all(route.path == "native" for route in routes.values()):
@@ -183,13 +191,15 @@ class Router:
         # What is to be read is listed anew; what is left to DataFusion, DataFusion lists.
         tables = {name: table for name in tables if (table := self._tables.find_table(name))}
         try:
-            return self._routed(text, scans, tables, routes, plan_over)
+            routed = self._routed(text, scans, tables, routes, plan_over)
         except _UnclearError as unclear:
             left = {
                 name: Route(path="native", reason=str(unclear), options=route.options)
                 for name, route in routes.items()
             }
             return _native(tables, left, scans)
+        is_two_phase = any(r.route.path == "row_fetch" for r in routed.references)
+        return dataclasses.replace(routed, top_k=top_k if is_two_phase else None)
 
     def is_current(self, routed: RoutedQuery) -> bool:
         """Whether a query routed earlier would be routed the same now, in an unchanged catalog."""
@@ -267,16 +277,24 @@ class _UnclearError(Exception):
     """A query that is left to DataFusion; the text says why."""
 
 
-def _route(scans: list[PlannedScan], options: ScanOptions, plan: LogicalPlan) -> Route:
+def _route(
+    table: ParquetTable,
+    scans: list[PlannedScan],
+    options: ScanOptions,
+    plan: LogicalPlan,
+    top_k: TopK | None,
+) -> Route:
     path, reason = options.path, f"path={options.path}"
     if path == "auto":
-        path, reason = "native", "DataFusion's own reader is the rule"
-    if path == "row_fetch":
-        path, reason = "late", "path=row_fetch"
-    if path != "native" and not common_filters(scans):
+        can_push = not has_join(plan)
+        path, reason = choose_path(table, scans, top_k, options, can_push=can_push)
+    elif path == "row_fetch":
+        if top_k is None:
+            path, reason = "native", "the query is not the first rows of an order of one table"
+    elif path != "native" and not common_filters(scans):
         path, reason = "native", "no filter to apply early"
-    if path == "native_pushdown" and has_join(plan):
-        path, reason = "native", _PUSHDOWN_BUG
+    elif path == "native_pushdown" and has_join(plan):
+        path, reason = "native", PUSHDOWN_BUG
     return Route(path=path, reason=reason, options=options)
 
 

@@ -30,7 +30,7 @@ from lm_datafusion.engine.plan_scans import planned_scans, scanned_columns
 from lm_datafusion.engine.routing import RoutedQuery, Router
 from lm_datafusion.engine.run_reports import RunReports
 from lm_datafusion.engine.tables import Tables, dotted, same_plan, unparsed
-from lm_datafusion.errors import LateError
+from lm_datafusion.errors import FileChangedError, LateError
 from lm_datafusion.predicate.literals import quote_identifier, quote_string
 from lm_datafusion.sql.statement import split_explain
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from lm_datafusion.engine.routing import RoutedReference
     from lm_datafusion.engine.tables import ParquetTable, TableName
+    from lm_datafusion.engine.top_k import TopK
     from lm_datafusion.metrics import ScanReport
     from lm_datafusion.options import ScanOptions
 
@@ -132,15 +133,16 @@ class QueryServer:
         statement = self._statement(frame)
         return self._explanation(self._routed(frame, statement), statement)
 
-    def serve(self, frame: LateDataFrame) -> DataFrame:
-        """The frame that runs when `frame` runs."""
+    def serve(self, frame: LateDataFrame, *, runs: bool = True) -> DataFrame:
+        """The frame that runs when `frame` runs; or only its plan is wanted."""
         self._thread.run = None
         words = None if frame.statement is None else split_explain(frame.statement.text)
         if words is not None:
             return self._explained(frame, *words)
         epoch = self.epoch
         statement = self._statement(frame)
-        return self._run(frame.native, self._routed(frame, statement), statement, epoch)
+        routed = self._routed(frame, statement)
+        return self._run(frame.native, routed, statement, epoch, runs=runs)
 
     def _run(
         self,
@@ -149,6 +151,8 @@ class QueryServer:
         statement: Statement | None,
         epoch: int,
         words: str = "",
+        *,
+        runs: bool = True,
     ) -> DataFrame:
         run = RunReports(routed.references)
         self._thread.run = run
@@ -156,14 +160,39 @@ class QueryServer:
             return native
         try:
             with self._own_tables(routed.references, run):
-                served = self._plan(words + routed.text, statement)
+                if routed.top_k is not None and runs:
+                    served = self._fetched(routed.top_k, routed, statement)
+                else:
+                    served = self._plan(words + routed.text, statement)
             if served.schema() == native.schema() and self._is_now(epoch):
                 return served
             reason = "the catalog has changed, or the schema would have"
+        except FileChangedError:
+            raise
         except Exception as error:  # noqa: BLE001 the frame itself says what is wrong, if anything
             reason = str(error)
         self._thread.run = RunReports(routed.as_native(reason).references)
         return native
+
+    def _fetched(self, top_k: TopK, routed: RoutedQuery, statement: Statement) -> DataFrame:
+        """The first rows of an order: their keys, and then the query over rows with those.
+
+        Raises:
+            FileChangedError: A file is not the one whose keys were found.
+        """
+        (reference,) = routed.references
+        own_name, text = reference.own_name, routed.text or ""
+        keys = self._context.sql(top_k.narrow_query(own_name)).to_arrow_table().column(0)
+        source = top_k.source(own_name, keys.combine_chunks())
+        if source is None:
+            return self._plan(text, statement)
+        planned = self._plan(text.replace(quote_identifier(own_name), source), statement)
+        table = planned.to_arrow_table()
+        now = self._tables.find_table((own_name,))
+        if now is None or set(now.files) != set(reference.table.files):
+            raise FileChangedError(f"the files of {dotted(reference.table.name)} changed meanwhile")
+        empty = pa.RecordBatch.from_pylist([], schema=table.schema)
+        return self._context.read_batches(table.to_batches() or [empty])
 
     def _is_now(self, epoch: int) -> bool:
         return epoch != NO_EPOCH and epoch == self.epoch
@@ -188,7 +217,8 @@ class QueryServer:
         routed = self._routed(inner, statement)
         if not routed.references:
             return frame.native
-        table = self._run(frame.native, routed, statement, epoch, words).to_arrow_table()
+        served = self._run(frame.native, routed, statement, epoch, words, runs=False)
+        table = served.to_arrow_table()
         if "ANALYZE" in words.upper():
             told = "\n".join(map(str, self.reports()))
         else:
@@ -300,7 +330,7 @@ class QueryServer:
                 if reference.late is not None:
                     late = reference.late.with_reports(run.of(place))
                     self._context.register_table(reference.own_name, Table(late))
-                elif reference.route.path == "native_pushdown":
+                elif reference.route.path in ("native_pushdown", "row_fetch"):
                     self._register_pushdown(reference.own_name, reference.table)
                 else:
                     self._register_same(reference.own_name, reference.table)
