@@ -22,7 +22,7 @@ from lm_datafusion.errors import LateError
 from lm_datafusion.predicate import evaluator
 from lm_datafusion.predicate.conjunct import Conjunct
 from lm_datafusion.predicate.fold import literal_value
-from lm_datafusion.predicate.literals import literal_sql, quote_identifier
+from lm_datafusion.predicate.literals import literal_sql, quote_identifier, quote_string
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -188,6 +188,8 @@ def _sql(expression: Expr) -> str:
         return _like_sql(expression)
     if variant == "ScalarFunction":
         return _function_sql(expression)
+    if variant == "Cast":
+        return _cast_sql(expression)
     raise _NotSayableError(variant)
 
 
@@ -221,3 +223,11 @@ def _function_sql(expression: Expr) -> str:
         raise _NotSayableError(name)
     arguments = ", ".join(_sql(operand) for operand in expression.rex_call_operands())
     return f"{name}({arguments})"
+
+
+def _cast_sql(expression: Expr) -> str:
+    # Python is told the type in DataFusion's print only: CAST(... AS Decimal128(9, 2)).
+    printed = str(expression).removeprefix("Expr(CAST(").removesuffix("))")
+    data_type = printed.rpartition(" AS ")[2]
+    (operand,) = expression.rex_call_operands()
+    return f"arrow_cast({_sql(operand)}, {quote_string(data_type)})"

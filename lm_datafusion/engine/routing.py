@@ -36,6 +36,7 @@ from lm_datafusion.engine.top_k import find_top_k
 from lm_datafusion.errors import LateError
 from lm_datafusion.plan import Table, TableFile
 from lm_datafusion.predicate import evaluator
+from lm_datafusion.predicate.conjunct import bind_conjuncts
 from lm_datafusion.predicate.literals import quote_identifier
 from lm_datafusion.scan import load_facts
 from lm_datafusion.sql.condition import STABLE_FUNCTIONS
@@ -341,7 +342,10 @@ def _late_dataset(
     except LateError as error:
         return None, str(error)
     names = {own_name, table.name[-1], ".".join(table.name)}
-    conjuncts = to_conjuncts(common_filters(scans), names, late.schema)
+    found = to_conjuncts(common_filters(scans), names, late.schema)
+    # What could fail on a value is left to DataFusion, whose error it then is.
+    bound = bind_conjuncts(found, late.schema)
+    conjuncts = tuple(b.conjunct for b in bound if not b.can_fail)
     if not conjuncts:
         return None, "no filter that can be applied early"
     return late.with_conjuncts(conjuncts), ""

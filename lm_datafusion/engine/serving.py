@@ -182,8 +182,7 @@ class QueryServer:
         """
         (reference,) = routed.references
         own_name, text = reference.own_name, routed.text or ""
-        keys = self._context.sql(top_k.narrow_query(own_name)).to_arrow_table().column(0)
-        source = top_k.source(own_name, keys.combine_chunks())
+        source = top_k.source(own_name, find_keys(self._context, top_k, own_name))
         if source is None:
             return self._plan(text, statement)
         planned = self._plan(text.replace(quote_identifier(own_name), source), statement)
@@ -352,6 +351,11 @@ class QueryServer:
         made = self._tables.find_table((own_name,))
         if made is None or set(made.files) != set(table.files) or made.schema != table.schema:
             raise LateError(f"the files of {dotted(table.name)} are not read the same way by name")
+
+
+def find_keys(context: datafusion.SessionContext, top_k: TopK, own_name: str) -> pa.Array:
+    """The keys of the first rows of an order."""
+    return context.sql(top_k.narrow_query(own_name)).to_arrow_table().column(0).combine_chunks()
 
 
 def _with_row(table: pa.Table, told: str) -> pa.Table:

@@ -75,12 +75,12 @@ class TopK:
         wanted = keys[: self.row_count]
         if len(keys) == self.row_count + TIES_ALLOWED and keys[-1] == wanted[-1]:
             return None
-        distinct = wanted.unique()
         tests = ["FALSE"]
-        values = [literal_sql(value) for value in distinct if value.is_valid]
+        # Not by PyArrow's `unique`, which makes an empty text of a NULL among views.
+        values = dict.fromkeys(literal_sql(value) for value in wanted if value.is_valid)
         if values:
             tests.append(f"{key} IN ({', '.join(values)})")
-        if distinct.null_count:
+        if wanted.null_count:
             tests.append(f"{key} IS NULL")
         return f"(SELECT * FROM {own} WHERE {' OR '.join(tests)})"
 
