@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 # Statements whose routes are remembered, so that they are not worked out again.
 STATEMENTS_KEPT = 1024
 _READ_ONLY = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
+_IN_ALL_PARTITIONS = "SELECT column1 FROM (VALUES (1), (2)) GROUP BY column1"
 # The row that EXPLAIN gets from us.
 PLAN_TYPE = "parquet_scans"
 
@@ -72,6 +73,7 @@ class QueryServer:
         self._is_catalog_shared = False
         self._epoch = 0
         self._changes_under_way = 0
+        self._partitions: int | None = None
 
     @property
     def epoch(self) -> int:
@@ -92,6 +94,7 @@ class QueryServer:
                 self._epoch += 1
                 self._changes_under_way -= 1
                 self._known.clear()
+                self._partitions = None
                 self._tables.forget()
 
     def function_changed(self, name: str) -> None:
@@ -270,7 +273,18 @@ class QueryServer:
             return RoutedQuery(text=None, references=())
 
     def _options_of(self, name: TableName, options: ScanOptions | None) -> ScanOptions:
-        return options or self._table_options.get(name[-1:]) or self._options
+        chosen = options or self._table_options.get(name[-1:]) or self._options
+        if chosen.threads is not None:
+            return chosen
+        return chosen.with_changes(threads=self._target_partitions())
+
+    def _target_partitions(self) -> int:
+        """The session's setting, which has no other way to be asked: one keeps rows in order."""
+        known = self._partitions
+        if known is None:
+            plan = self._context.sql(_IN_ALL_PARTITIONS).execution_plan()
+            known = self._partitions = plan.partition_count
+        return known
 
     def _plan(self, text: str, statement: Statement, checks: SQLOptions | None = None) -> DataFrame:
         return self._context.sql(
