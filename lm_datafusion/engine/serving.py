@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     import datafusion
     from datafusion import DataFrame, LogicalPlan
 
+    from lm_datafusion.engine.parquet_scan import ListedFile
     from lm_datafusion.engine.routing import RoutedReference
     from lm_datafusion.engine.tables import ParquetTable, TableName
     from lm_datafusion.metrics import ScanReport
@@ -160,13 +161,26 @@ class QueryServer:
         try:
             with self._own_tables(routed.references, run):
                 served = self._plan(words + routed.text, statement)
-            if served.schema() == native.schema() and self._is_now(epoch):
+            is_same = self._is_now(epoch) or self._is_read(routed, statement, native)
+            if is_same and served.schema() == native.schema():
                 return served
             reason = "the catalog has changed, or the schema would have"
         except Exception as error:  # noqa: BLE001 the frame itself says what is wrong, if anything
             reason = str(error)
         self._thread.run = RunReports(routed.as_native(reason).references)
         return native
+
+    def _is_read(self, routed: RoutedQuery, statement: Statement, native: DataFrame) -> bool:
+        """Whether the files of a frame are what is read for it, whatever names mean by now."""
+        try:
+            files = set(map(_as_set, scanned_files(native.execution_plan(), self._context)))
+        except Exception:  # noqa: BLE001 what cannot be asked is not known
+            return False
+        is_of_files = all(
+            reference.route.path != "native" and _as_set(reference.table.files) in files
+            for reference in routed.references
+        )
+        return is_of_files and self._means(statement.text, native, is_bound=False)
 
     def _is_now(self, epoch: int) -> bool:
         return epoch != NO_EPOCH and epoch == self.epoch
@@ -336,6 +350,10 @@ class QueryServer:
         made = self._tables.find_table((own_name,))
         if made is None or set(made.files) != set(table.files) or made.schema != table.schema:
             raise LateError(f"the files of {dotted(table.name)} are not read the same way by name")
+
+
+def _as_set(files: tuple[ListedFile, ...] | None) -> frozenset[ListedFile] | None:
+    return None if files is None else frozenset(files)
 
 
 def _with_row(table: pa.Table, told: str) -> pa.Table:
