@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from lm_datafusion.engine.plan_scans import common_filters, scanned_columns, to_conjuncts
 from lm_datafusion.metrics import ScanMetrics
-from lm_datafusion.plan import ScanRequest, Table, TableFile
+from lm_datafusion.plan import ScanRequest
 from lm_datafusion.scan import load_facts, plan_scan
 from lm_datafusion.storage import LocalStorage
 
@@ -107,11 +107,9 @@ def choose_path(
 
 def _rows_left(table: ParquetTable, filters: Sequence[Expr], options: ScanOptions) -> int:
     """Rows of the row groups that statistics do not rule out."""
-    names = {table.name[-1], ".".join(table.name)}
-    conjuncts = to_conjuncts(filters, names, table.schema)
-    files = tuple(TableFile(path=file.path, partition={}) for file in table.files)
-    scanned = Table(storage=LocalStorage(), files=files, schema=table.schema)
-    plan = plan_scan(scanned, ScanRequest(conjuncts=conjuncts), options, ScanMetrics())
+    conjuncts = to_conjuncts(filters, table.printed_names, table.schema)
+    request = ScanRequest(conjuncts=conjuncts)
+    plan = plan_scan(table.as_table(), request, options, ScanMetrics())
     return sum(task.access.row_count for task in plan.tasks)
 
 

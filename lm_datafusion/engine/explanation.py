@@ -9,20 +9,26 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lm_datafusion.engine.plan_scans import to_conjuncts
+from lm_datafusion.errors import LateError
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.plan import ScanRequest
 from lm_datafusion.scan import load_facts, plan_scan
 
 if TYPE_CHECKING:
-    from lm_datafusion.dataset import LateDataset
     from lm_datafusion.engine.routing import RoutedReference
-    from lm_datafusion.plan import RowGroupTask
+    from lm_datafusion.options import ScanOptions
+    from lm_datafusion.plan import RowGroupTask, Table
 
 _WIDTH = 96
+_TYPED_NUMBER = re.compile(r"arrow_cast\('(-?[\d.]+)', '(?:U?Int|Float)\d+'\)")
+_TYPED_TEXT = re.compile(r"arrow_cast\(('[^']*'), '(?:Large)?Utf8(?:View)?'\)")
+_BARE_NUMBER = re.compile(r" \((-?[\d.]+)\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +65,8 @@ class ReferencePlan:
         rows_left: Rows of the row groups left.
         rows_estimated: Rows expected to pass.
         bytes_total: Size of the files.
-        bytes_estimated: Compressed bytes expected to be fetched.
+        bytes_estimated: Compressed bytes of all columns in play in the row groups left: what is
+            fetched at most.
     """
 
     table: str
@@ -78,43 +85,56 @@ class ReferencePlan:
     bytes_estimated: int = 0
 
     def __str__(self) -> str:
-        lines = [f"{self.table}: {_PATHS[self.path]}", f"  why      {self.reason}"]
-        if self.path == "late":
-            lines += self._late_lines()
-        else:
-            lines += _wrapped("reads", ", ".join(self.columns) or "no column: rows are counted")
+        lines = [f"{self.table}: {_PATHS[self.path]}", *_wrapped("why", self.reason)]
+        lines += self._pruning_lines()
+        lines += self._late_lines() if self.path == "late" else self._native_lines()
+        rows = f"about {self.rows_estimated:,} rows" if self.filters else "every row"
+        fetched = f"{_bytes(self.bytes_estimated)} of {_bytes(self.bytes_total)}"
+        lines.append(f"  expect   {rows}; at most {fetched} fetched")
         return "\n".join(lines)
 
-    def _late_lines(self) -> list[str]:
+    def _pruning_lines(self) -> list[str]:
+        if not self.filters:
+            return [
+                f"  rows     {self.rows_total:,} in {_count(self.row_groups_total, 'row group')}"
+            ]
         ruled_out = self.row_groups_total - self.row_groups_left
         groups = _count(self.row_groups_total, "row group")
         rows = f"{self.rows_left:,} of {self.rows_total:,} rows left"
-        lines = [
+        return [
             f"  prune    {ruled_out} of {groups} ruled out by statistics; {rows}",
-            "           then bloom filters, dictionaries and the page index, where there are any",
+            f"           {_PRUNING[self.path]}",
         ]
+
+    def _late_lines(self) -> list[str]:
+        lines = []
         for place, step in enumerate(self.filters, 1):
-            lines += _wrapped(f"filter {place}", step.predicate)
-            lines.append(
-                f"           {_bytes(step.bytes)} of columns, about {_share(step.rows_share)} of"
-                " rows expected to pass"
-            )
+            lines += _wrapped(f"filter {place}", readable(step.predicate))
+            lines.append(f"           {_bytes(step.bytes)}; {_share(step.rows_share)} may pass")
         read = ", ".join(self.columns) or "no further column: rows are counted"
         lines += _wrapped("then", read)
-        if self.columns:
+        if self.columns_bytes:
             lines.append(f"           {_bytes(self.columns_bytes)} if every row passed")
-        lines.append(
-            f"  expect   about {self.rows_estimated:,} rows, {_bytes(self.bytes_estimated)} of"
-            f" {_bytes(self.bytes_total)} fetched"
-        )
+        return lines
+
+    def _native_lines(self) -> list[str]:
+        lines = _wrapped("read", ", ".join(self.columns) or "no column: rows are counted")
+        for step in self.filters:
+            lines += _wrapped("filter", readable(step.predicate))
         return lines
 
 
+_PRUNING = {
+    "late": "then by bloom filter, dictionary and page index, where there are any",
+    "native": "then by bloom filter and page index, where there are any",
+    "native_pushdown": "then by bloom filter and page index, where there are any",
+    "row_fetch": "then by bloom filter and page index, where there are any",
+}
 _PATHS = {
-    "late": "late materialization, filters first, other columns for surviving rows only",
+    "late": "late: columns of filters first, other columns for rows that pass",
     "native": "DataFusion's own reader",
     "native_pushdown": "DataFusion's own reader, with filter pushdown",
-    "row_fetch": "DataFusion finds the rows, the other columns are fetched for those only",
+    "row_fetch": "two phases: DataFusion finds the first rows, then reads them",
 }
 
 
@@ -144,27 +164,33 @@ def explain_reference(reference: RoutedReference, columns: tuple[str, ...]) -> R
         "bytes_total": sum(file.size for file in reference.table.files),
         "columns": columns,
     }
-    if reference.late is None:
+    try:
+        return ReferencePlan(**known | _read_plan(reference, columns))
+    except LateError:
+        # A file that only DataFusion can say something about.
         return ReferencePlan(**known)
-    return ReferencePlan(**known | _late_plan(reference.late, columns))
 
 
-def _late_plan(late: LateDataset, columns: tuple[str, ...]) -> dict[str, Any]:
+def _read_plan(reference: RoutedReference, columns: tuple[str, ...]) -> dict[str, Any]:
     metrics = ScanMetrics()
-    request = ScanRequest(conjuncts=late.conjuncts, columns=columns)
-    plan = plan_scan(late.table, request, late.options, metrics)
+    table, options = reference.table.as_table(), reference.route.options
+    if reference.late is None:
+        names = {reference.own_name, *reference.table.printed_names}
+        conjuncts = to_conjuncts(reference.filters, names, table.schema)
+    else:
+        conjuncts = reference.late.conjuncts
+    request = ScanRequest(conjuncts=conjuncts, columns=columns)
+    plan = plan_scan(table, request, options, metrics)
     report = metrics.report()
-    sizes = [_column_bytes(task, late) for task in plan.tasks]
+    sizes = [_column_bytes(task, table, options) for task in plan.tasks]
 
     def size(names: tuple[str, ...]) -> int:
         return sum(by_name.get(name, 0) for by_name in sizes for name in set(names))
 
-    filters, kept, fetched = [], 1.0, 0.0
+    filters, kept = [], 1.0
     seen: set[str] = set()
     for step in plan.row_filter.steps:
-        new = tuple(name for name in step.conjunct.columns if name not in seen)
-        seen.update(new)
-        fetched += size(new) * kept
+        seen.update(step.conjunct.columns)
         kept *= step.selectivity
         filters.append(
             FilterPlan(
@@ -184,19 +210,29 @@ def _late_plan(late: LateDataset, columns: tuple[str, ...]) -> dict[str, Any]:
         "rows_total": report.rows_total,
         "rows_left": rows_left,
         "rows_estimated": math.ceil(rows_left * kept),
-        "bytes_estimated": round(fetched + size(rest) * kept),
+        "bytes_estimated": size((*seen, *rest)),
     }
 
 
-def _column_bytes(task: RowGroupTask, late: LateDataset) -> dict[str, int]:
+def _column_bytes(task: RowGroupTask, table: Table, options: ScanOptions) -> dict[str, int]:
     """Compressed bytes of the columns in play in one row group, by name."""
-    facts = load_facts(late.table.storage, task.file.version.path, late.options)
+    facts = load_facts(table.storage, task.file.version.path, options)
     return {
         name: sum(
             chunk.byte_range.length for chunk in facts.chunks_of(task.access.row_group, column)
         )
         for name, column in task.file.columns.items()
     }
+
+
+def readable(predicate: str) -> str:
+    """A condition without the types of its literals and its outermost parentheses."""
+    text = _TYPED_NUMBER.sub(r"\1", predicate)
+    text = _TYPED_TEXT.sub(r"\1", text)
+    text = _BARE_NUMBER.sub(r" \1", text)
+    if text.startswith("(") and text.endswith(")") and "(" not in text[1:-1]:
+        return text[1:-1]
+    return text
 
 
 def _wrapped(label: str, text: str) -> list[str]:

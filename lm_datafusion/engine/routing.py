@@ -34,7 +34,6 @@ from lm_datafusion.engine.plan_scans import (
 from lm_datafusion.engine.tables import dotted
 from lm_datafusion.engine.top_k import find_top_k
 from lm_datafusion.errors import LateError
-from lm_datafusion.plan import Table, TableFile
 from lm_datafusion.predicate import evaluator
 from lm_datafusion.predicate.conjunct import bind_conjuncts
 from lm_datafusion.predicate.literals import quote_identifier
@@ -42,17 +41,17 @@ from lm_datafusion.scan import load_facts
 from lm_datafusion.sql.condition import STABLE_FUNCTIONS
 from lm_datafusion.sql.statement import parse_query
 from lm_datafusion.sql.where import find_conditions, without
-from lm_datafusion.storage import LocalStorage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from datafusion import LogicalPlan
+    from datafusion import Expr, LogicalPlan
 
     from lm_datafusion.engine.plan_scans import PlannedScan
     from lm_datafusion.engine.tables import ParquetTable, TableName, Tables
     from lm_datafusion.engine.top_k import TopK
     from lm_datafusion.options import AccessPath, ScanOptions
+    from lm_datafusion.plan import Table
     from lm_datafusion.sql.statement import Query
     from lm_datafusion.sql.where import Condition
 
@@ -87,6 +86,7 @@ class RoutedReference:
         table: What it is.
         route: Which reader serves it.
         columns: Columns the query needs of it.
+        filters: What all its rows have to meet, as DataFusion says it.
         own_name: The name it has in the routed text; empty if the text was left as it is.
         late: The dataset that serves it, on the late path.
     """
@@ -95,6 +95,7 @@ class RoutedReference:
     table: ParquetTable
     route: Route
     columns: tuple[str, ...] = ()
+    filters: tuple[Expr, ...] = ()
     own_name: str = ""
     late: LateDataset | None = None
 
@@ -308,6 +309,7 @@ def _native(
             table=table,
             route=routes[name],
             columns=scanned_columns(scans[name]),
+            filters=tuple(common_filters(scans[name])),
         )
         for name, table in tables.items()
     )
@@ -327,6 +329,7 @@ def _reference(
         table=table,
         route=route,
         columns=scanned_columns(scans),
+        filters=tuple(common_filters(scans)) if scans else (),
         own_name=own_name,
         late=late,
     )
@@ -341,7 +344,7 @@ def _late_dataset(
         late = LateDataset(_as_table(table, options), options=options)
     except LateError as error:
         return None, str(error)
-    names = {own_name, table.name[-1], ".".join(table.name)}
+    names = {own_name, *table.printed_names}
     found = to_conjuncts(common_filters(scans), names, late.schema)
     # What could fail on a value is left to DataFusion, whose error it then is.
     bound = bind_conjuncts(found, late.schema)
@@ -357,13 +360,12 @@ def _as_table(table: ParquetTable, options: ScanOptions) -> Table:
     Raises:
         LateError: A file whose columns DataFusion would have to adapt.
     """
-    storage = LocalStorage()
-    for file in table.files:
-        stored = load_facts(storage, file.path, options).schema
+    found = table.as_table()
+    for file in found.files:
+        stored = load_facts(found.storage, file.path, options).schema
         if not _fits(stored, table.schema):
             raise LateError(f"the columns of {file.path} are not exactly those of the table")
-    files = tuple(TableFile(path=file.path, partition={}) for file in table.files)
-    return Table(storage=storage, files=files, schema=table.schema)
+    return found
 
 
 def _without_applied(text: str, references: Sequence[RoutedReference]) -> str:

@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING
 import datafusion
 from datafusion.unparser import Dialect, Unparser
 
+from lm_datafusion import plan
 from lm_datafusion.engine.parquet_scan import scanned_files
 from lm_datafusion.engine.plan_scans import planned_scans
 from lm_datafusion.predicate.literals import quote_identifier
 from lm_datafusion.sql.statement import parse_query
+from lm_datafusion.storage import LocalStorage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,6 +51,16 @@ class ParquetTable:
     name: TableName
     files: tuple[ListedFile, ...]
     schema: pa.Schema
+
+    @property
+    def printed_names(self) -> set[str]:
+        """What DataFusion may call it when it prints a plan."""
+        return {self.name[-1], ".".join(self.name)}
+
+    def as_table(self) -> plan.Table:
+        """The files as our own reader takes them, in the types DataFusion gives."""
+        files = tuple(plan.TableFile(path=file.path, partition={}) for file in self.files)
+        return plan.Table(storage=LocalStorage(), files=files, schema=self.schema)
 
     @property
     def is_unchanged(self) -> bool:
