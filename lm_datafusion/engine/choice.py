@@ -86,17 +86,17 @@ def choose_path(
         weights = _weights(table, columns, {top_k.key, *top_k.filter_columns}, options)
         if weights.ratio >= TWO_PASSES_PAY:
             return "row_fetch", (
-                f"columns besides those of filter and order weigh {weights.ratio:.1f} times as"
-                " much; they are read for the first rows only"
+                f"the columns besides those of filter and order weigh {weights.ratio:.1f} times as"
+                " much as those, and are needed for the first rows only"
             )
     filters = common_filters(scans)
     if not filters:
         return "native", "no filter to apply early"
     said = " ".join(map(str, filters))
     weights = _weights(table, columns, {c for c in columns if _is_named(c, said)}, options)
-    what = f"columns besides the filter's weigh {weights.ratio:.1f} times as much"
+    what = f"the columns besides the filter's weigh {weights.ratio:.1f} times as much as those"
     if weights.ratio < PUSHDOWN_PAYS:
-        return "native", f"{what}: to read the filter's first would not pay"
+        return "native", f"{what}: too little to read the filter's columns first"
     if not can_push:
         return "native", PUSHDOWN_BUG
     rows = _rows_left(table, filters, options)

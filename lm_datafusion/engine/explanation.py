@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lm_datafusion.plan import RowGroupTask, Table
 
 _WIDTH = 96
+_COLUMNS_SHOWN = 12
 _TYPED_NUMBER = re.compile(r"arrow_cast\('(-?[\d.]+)', '(?:U?Int|Float)\d+'\)")
 _TYPED_TEXT = re.compile(r"arrow_cast\(('[^']*'), '(?:Large)?Utf8(?:View)?'\)")
 _BARE_NUMBER = re.compile(r" \((-?[\d.]+)\)")
@@ -110,15 +111,16 @@ class ReferencePlan:
         lines = []
         for place, step in enumerate(self.filters, 1):
             lines += _wrapped(f"filter {place}", readable(step.predicate))
-            lines.append(f"           {_bytes(step.bytes)}; {_share(step.rows_share)} may pass")
-        read = ", ".join(self.columns) or "no further column: rows are counted"
-        lines += _wrapped("then", read)
+            lines.append(
+                f"           {_bytes(step.bytes)}; {_share(step.rows_share)} of rows are expected to pass"
+            )
+        lines += _wrapped("then", _listed(self.columns) or "no further column: rows are counted")
         if self.columns_bytes:
             lines.append(f"           {_bytes(self.columns_bytes)} if every row passed")
         return lines
 
     def _native_lines(self) -> list[str]:
-        lines = _wrapped("read", ", ".join(self.columns) or "no column: rows are counted")
+        lines = _wrapped("read", _listed(self.columns) or "no column: rows are counted")
         for step in self.filters:
             lines += _wrapped("filter", readable(step.predicate))
         return lines
@@ -175,7 +177,7 @@ def _read_plan(reference: RoutedReference, columns: tuple[str, ...]) -> dict[str
     metrics = ScanMetrics()
     table, options = reference.table.as_table(), reference.route.options
     if reference.late is None:
-        names = {reference.own_name, *reference.table.printed_names}
+        names = {reference.own_name or reference.table.name[-1], *reference.table.printed_names}
         conjuncts = to_conjuncts(reference.filters, names, table.schema)
     else:
         conjuncts = reference.late.conjuncts
@@ -239,7 +241,14 @@ def _wrapped(label: str, text: str) -> list[str]:
     indent = " " * 11
     lines = textwrap.wrap(text, _WIDTH - len(indent), break_long_words=False) or [""]
     first, *others = lines
-    return [f"  {label:<8} {first}", *(indent + line for line in others[:8])]
+    return [f"  {label:<8} {first}", *(indent + line for line in others)]
+
+
+def _listed(columns: tuple[str, ...]) -> str:
+    if len(columns) <= _COLUMNS_SHOWN:
+        return ", ".join(columns)
+    shown = ", ".join(columns[:_COLUMNS_SHOWN])
+    return f"{len(columns)} columns: {shown} and {len(columns) - _COLUMNS_SHOWN} more"
 
 
 def _count(number: int, word: str) -> str:

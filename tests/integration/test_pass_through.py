@@ -360,7 +360,7 @@ def test_explain_of_parquet_tables_has_one_row_more(words, path):
         expected, found = expected.to_pydict(), found.to_pydict()
     assert found["plan_type"] == [*expected["plan_type"], "parquet_scans"] or "verbose" in words
     assert found["plan_type"][-1] == "parquet_scans"
-    assert path != "late" or "late (" in found["plan"][-1] or "late mat" in found["plan"][-1]
+    assert path != "late" or "late" in found["plan"][-1].partition("\n")[0]
     if path in ("auto", "native") and words == "EXPLAIN":
         assert found["plan"][0] == expected["plan"][0]
 
