@@ -111,9 +111,8 @@ class ReferencePlan:
         lines = []
         for place, step in enumerate(self.filters, 1):
             lines += _wrapped(f"filter {place}", readable(step.predicate))
-            lines.append(
-                f"           {_bytes(step.bytes)}; {_share(step.rows_share)} of rows are expected to pass"
-            )
+            passing = f"{_share(step.rows_share)} of rows are expected to pass"
+            lines.append(f"           {_bytes(step.bytes)}; {passing}")
         lines += _wrapped("then", _listed(self.columns) or "no further column: rows are counted")
         if self.columns_bytes:
             lines.append(f"           {_bytes(self.columns_bytes)} if every row passed")
