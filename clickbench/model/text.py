@@ -63,7 +63,7 @@ def _url_fragments(noise: Noise, count: int) -> list[str]:
     ids = np.arange(count, dtype=np.uint64)
     fragments = noise.below("fragments", ids, len(_FRAGMENTS))
     numbers = noise.below("numbers", ids, 100_000_000)
-    digits = noise.below("digits", ids, 7) + 1
+    digits = noise.below("digits", ids, 4) + 1
     return [_FRAGMENTS[f] + str(n)[:d] for f, n, d in zip(fragments, numbers, digits, strict=True)]
 
 
