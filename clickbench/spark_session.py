@@ -61,7 +61,9 @@ def spark_session(cores: int | None = None) -> Iterator[SparkSession]:
     if running is not None:
         yield running
         return
-    session = _start(cores or os.cpu_count() or 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        session = _start(cores or os.cpu_count() or 1)
     try:
         yield session
     finally:
@@ -87,7 +89,6 @@ def _start(cores: int) -> SparkSession:
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning")  # as above, in workers
     session: SparkSession = (
         SparkSession.builder.master(f"local[{cores},{_ATTEMPTS}]")
         .appName("clickbench")
