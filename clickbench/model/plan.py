@@ -125,7 +125,7 @@ class Plan:
             counter=all_.counter[whole],
             date=all_.date[whole],
             low=low,
-            high=low + width * (high_row - low_row),
+            high=all_.low[whole] + width * (high_row - begins),
             fixed=all_.fixed[whole],
             id=all_.id[whole],
         )

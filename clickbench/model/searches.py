@@ -29,6 +29,7 @@ _SEARCH_RATE = 0.0400  # stretches that begin per row, outside search-only users
 _NEW_PHRASE = 0.56
 _UNIQUE = 0.36
 _STOCK_PER_ROW = 0.04
+_OWN_ENGINE = 0.9
 _ENGINES = np.array([2, 3, 13, 17, 24, 37, 51, 52, 70, 90])
 _ENGINE = Choice([0.655, 0.30, 0.015, 0.01, 0.006, 0.005, 0.004, 0.002, 0.002, 0.001])
 _TOP = Choice([*published.TOP_PHRASES.values(), published.SEARCH_ROWS
@@ -63,13 +64,20 @@ def make_searches(
     index = np.full(len(rows.number), len(texts), dtype=np.int64)
     index[searched] = inverse
     engine = np.zeros(len(rows.number), dtype=np.int64)
-    engine[searched] = _ENGINES[_ENGINE.pick(noise.uniform("engine", source))]
+    engine[searched] = _engines(source, visits.user[rows.visit[searched]], noise)
     advert = np.zeros(len(rows.number), dtype=np.int64)
     served = ~ad_free(plan.counters)[rows.counter[adverts.rows]]
     found = adverts.where(served)
     advert[found.rows] = _ADVERT_IDS[_ADVERT.pick(events.low_discrepancy(found.event))]
     phrase = pa.concat_arrays([texts, pa.array([""])]).take(pa.array(index))
     return Searches(phrase, has_phrase, engine, advert)
+
+
+def _engines(source: Integers, user: Integers, noise: Noise) -> Integers:
+    """Users have an engine that they mostly use."""
+    own = noise.uniform("own engine", source) < _OWN_ENGINE
+    unit = np.where(own, noise.uniform("engine of user", user), noise.uniform("engine", source))
+    return _ENGINES[_ENGINE.pick(unit)]
 
 
 def _rates(plan: Plan, noise: Noise) -> Numbers:

@@ -36,8 +36,8 @@ def make_titles(
     """Title of a block; `source` is the row that opened each row's page."""
     opened = rows.number[source]
     unique = noise.uniform("unique title", opened) < _UNIQUE
-    count = np.maximum(facts.common_count[rows.counter] // 2, 6)
-    rank = log_rank(noise.uniform("title rank", opened), count, 3.0)
+    count = np.maximum(facts.common_count[rows.counter] // 2, 40)
+    rank = log_rank(noise.uniform("title rank", opened), count, 12.0)
     common_key = noise.bits("common title", rows.counter * (1 << 32) + rank)
     key = np.where(unique, noise.bits("unique title key", opened), common_key)
     size = np.where(

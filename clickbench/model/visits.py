@@ -141,8 +141,10 @@ def make_visits(plan: Plan, block: int) -> Visits:
     ids = np.arange(len(piece), dtype=np.int64) + block * _VISITS_PER_BLOCK
     # Sorted inside each piece: the piece is the whole part of the key.
     unit = np.sort(piece + noise.uniform("visitor", ids)) - piece
-    place = pieces.low[piece] + unit * (pieces.high - pieces.low)[piece]
-    user = np.minimum((place * count).astype(np.int64), count - 1)
+    # Ranges of whole users, so that neighbouring pieces have none in common.
+    low = np.minimum((pieces.low * count).astype(np.int64), count - 1)
+    width = np.maximum((pieces.high * count).astype(np.int64) - low, 1)
+    user = low[piece] + np.minimum(unit * width[piece], width[piece] - 1).astype(np.int64)
     fixed = pieces.fixed[piece]
     user = np.where(fixed >= 0, count + fixed, user)
     mobile = noise.uniform("mobile", user) < 0.0695
@@ -151,6 +153,10 @@ def make_visits(plan: Plan, block: int) -> Visits:
     moved = noise.uniform("moved", ids) < 0.05  # seen in another region than at home
     region = np.where(moved, _regions(ids, noise)[0], region)
     wanted_rows = _lengths(ids, mobile, search_only, noise) * region_length
+    # A user drawn twice for a piece comes once: times would not ascend otherwise.
+    again = (user == np.roll(user, 1)) & (piece == np.roll(piece, 1))
+    again[0] = False
+    wanted_rows[again] = 0
     starts = _fill(wanted_rows, number, pieces.rows)
     rows = np.diff(starts)
     kept = rows > 0
