@@ -110,3 +110,17 @@ def test_an_engine_that_fails_says_so_and_goes_on(tmp_path):
         assert contender.run("SELECT COUNT(*) FROM hits")["rows"] == [[100]]
     finally:
         contender.close()
+
+
+def test_a_process_that_died_is_noted_and_started_again(tmp_path):
+    files = write_hits(tmp_path, rows=100, files=1)
+    contender = Contender("duckdb", files, 1, cap_s=None, log=str(tmp_path / "log"))
+    try:
+        contender.run("SELECT COUNT(*) FROM hits")
+        contender._process.kill()
+        contender._process.join()
+        with pytest.raises(ContenderError, match="the process of duckdb died"):
+            contender.run("SELECT COUNT(*) FROM hits")
+        assert contender.run("SELECT COUNT(*) FROM hits")["rows"] == [[100]]
+    finally:
+        contender.close()
