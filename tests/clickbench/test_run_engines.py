@@ -73,6 +73,7 @@ def test_what_datafusion_pruned(tmp_path):
     engine.open(write_hits(tmp_path, files=1), 2)
     sql = 'SELECT COUNT(*) FROM hits WHERE "EventTime" > 1375000000 AND "URL" LIKE \'%google1%\''
     pruned = engine.pruned(sql)
+    assert pruned["reader"] == "native_pushdown"
     assert pruned["row_groups_total"] == 8
     assert pruned["row_groups_pruned_statistics"] == 7
     assert pruned["pushdown_rows_pruned"] > 100
