@@ -133,7 +133,7 @@ class Contender:
 
 def _first_line(text: str) -> str:
     """What went wrong, without the stack of a JVM."""
-    line = " ".join(text.split("\n\tat ")[0].split())
+    line = " ".join(text.split("\n\tat ", maxsplit=1)[0].split())
     return line if len(line) <= _ERROR_LENGTH else f"{line[:_ERROR_LENGTH]} ..."
 
 
