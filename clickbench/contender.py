@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _START_S = 300.0
 _FAREWELL_S = 30.0
+_ERROR_LENGTH = 400
 
 
 class CapError(Exception):
@@ -126,8 +127,14 @@ class Contender:
             self.kill()
             raise ContenderError(f"the process of {self.word} died") from error
         if not reply["ok"]:
-            raise ContenderError(reply["error"])
+            raise ContenderError(_first_line(reply["error"]))
         return reply
+
+
+def _first_line(text: str) -> str:
+    """What went wrong, without the stack of a JVM."""
+    line = " ".join(text.split("\n\tat ", maxsplit=1)[0].split())
+    return line if len(line) <= _ERROR_LENGTH else f"{line[:_ERROR_LENGTH]} ..."
 
 
 def _end(process: BaseProcess) -> None:

@@ -30,7 +30,7 @@ _PACKAGES = {
 
 
 class DataError(ValueError):
-    """A folder without Parquet files."""
+    """A folder without Parquet files, or with others than before."""
 
 
 def find_files(folder: str) -> tuple[str, ...]:
@@ -53,6 +53,23 @@ def fingerprint(files: tuple[str, ...]) -> str:
         (os.path.basename(file), os.stat(file).st_size, os.stat(file).st_mtime_ns) for file in files
     ]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+
+def check_unchanged(files: tuple[str, ...], known: str) -> None:
+    """Looks whether files are still those of a fingerprint.
+
+    Raises:
+        DataError: One was changed or is gone.
+    """
+    try:
+        same = fingerprint(files) == known
+    except OSError:
+        same = False
+    if not same:
+        raise DataError(
+            f"{os.path.dirname(files[0])} changed while the queries ran; what was measured before"
+            " and after cannot be compared: start again with --fresh"
+        )
 
 
 def versions(words: tuple[str, ...]) -> dict[str, str]:

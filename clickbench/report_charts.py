@@ -83,9 +83,10 @@ def ratio_ticks(scale: LogScale) -> list[tuple[float, str]]:
 
 
 def time_ticks(scale: LogScale) -> list[tuple[float, str]]:
-    """One mark per power of ten."""
+    """Powers of ten, at most six, which a phone has room for."""
     first, last = round(math.log10(scale.low)), round(math.log10(scale.high))
-    return [(10.0**power, _time_text(power)) for power in range(first, last + 1)]
+    step = math.ceil((last - first) / 5)
+    return [(10.0**power, _time_text(power)) for power in range(first, last + 1, step)]
 
 
 def ratio_bar(scale: LogScale, ratio: float, low: float, high: float, kind: str, title: str) -> str:

@@ -101,11 +101,10 @@ def _changes(comparison: Comparison) -> str:
 
 
 def _change_row(line: Line, scale: charts.LogScale) -> str:
-    kind = "same"
-    picture = charts.picture([])
+    kind, picture = "same why", charts.picture([])
     if line.difference is not None:
-        kind = line.difference.verdict if line.difference.verdict in ("faster", "slower") else kind
         found = line.difference
+        kind = found.verdict if found.verdict in ("faster", "slower") else "same"
         title = f"{line.query}: {_pair(line)}, {line.change}, noise band {band(line)}"
         picture = charts.ratio_bar(scale, found.ratio, found.low, found.high, kind, title)
     return (

@@ -99,7 +99,7 @@ def main(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     from clickbench.contender import Contender
     from clickbench.engines import parse_engines
-    from clickbench.machine import find_files
+    from clickbench.machine import check_unchanged, find_files
     from clickbench.referee import Referee
     from clickbench.schedule import Schedule
 
@@ -125,6 +125,7 @@ def _run(arguments: argparse.Namespace) -> int:
         files=files if arguments.cold else None,
         repeats=arguments.repeat,
         say=lambda line: print(line, flush=True),
+        guard=lambda: check_unchanged(files, results.data["settings"]["data"]),
     )
     try:
         schedule.run(queries)

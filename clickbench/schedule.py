@@ -41,6 +41,7 @@ class Schedule:
         files: What is dropped from the page cache for cold runs; None for hot runs.
         repeats: Timed runs of each query and engine.
         say: Takes lines about progress.
+        guard: Called before and after each query; raises if runs cannot be compared any more.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Schedule:
         files: tuple[str, ...] | None,
         repeats: int,
         say: Callable[[str], None],
+        guard: Callable[[], None],
     ) -> None:
         self._results = results
         self._contenders = contenders
@@ -59,6 +61,7 @@ class Schedule:
         self._files = files
         self._repeats = repeats
         self._say = say
+        self._guard = guard
 
     def run(self, queries: tuple[Query, ...]) -> None:
         """Makes the runs that are missing, query by query."""
@@ -67,8 +70,10 @@ class Schedule:
         for index, query in enumerate(queries):
             head = f"[{index + 1}/{len(queries)}] {query.name}"
             missing = self._missing(query, index)
+            self._guard()
             if missing:
                 self._measure(query, missing)
+                self._guard()
                 made += 1
             if missing or self._is_unjudged(query):
                 self._judge(query)
@@ -151,7 +156,9 @@ class Schedule:
             for word in (contender.word for contender in self._contenders)
         )
         wrong = wrong_engines(part)
-        return f"{times}  {'answers equal' if not wrong else 'WRONG: ' + ', '.join(wrong)}"
+        if wrong:
+            return f"{times}  WRONG: {', '.join(wrong)}"
+        return f"{times}  {'answers equal' if part['answers'] else 'no answers'}"
 
 
 def wrong_engines(part: dict[str, Any]) -> dict[str, str]:

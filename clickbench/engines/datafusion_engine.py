@@ -59,6 +59,7 @@ class DataFusion:
 
     def __init__(self, *, pushdown: bool) -> None:
         self._pushdown = str(pushdown).lower()
+        self._reader = "native_pushdown" if pushdown else "native"
         self._context: datafusion.SessionContext | None = None
 
     def open(self, files: Sequence[str], threads: int) -> None:
@@ -73,7 +74,7 @@ class DataFusion:
 
     def pruned(self, sql: str) -> dict[str, Any]:
         """What DataFusion's reader skipped, from another run."""
-        return _analyzed(self.context, sql)
+        return {"reader": self._reader, **_analyzed(self.context, sql)}
 
     def close(self) -> None:
         """Drops the session."""
@@ -96,10 +97,12 @@ class LateDataFusion:
         self._path = path
         self._context: lm_datafusion.SessionContext | None = None
         self._dataset: lm_datafusion.LateDataset | None = None
+        self._native = DataFusion(pushdown=path == "native_pushdown")
         self._seen: list[ScanReport] = []
 
     def open(self, files: Sequence[str], threads: int) -> None:
         """Makes the session; the view's text is put into each query."""
+        self._native.open(files, threads)
         if self._path == "dataset":
             options = lm_datafusion.ScanOptions(threads=threads, string_type="string_view")
             self._context = lm_datafusion.SessionContext(_config(threads, "false"))
@@ -120,12 +123,11 @@ class LateDataFusion:
         # A query that DataFusion serves leaves the reports of the query before in place.
         old = {id(report) for report in self._seen}
         reports = [report for report in self._reports() if id(report) not in old]
-        if not reports:
-            return _analyzed(self.context, _with_view(sql))
-        return _summed(reports)
+        return _summed(reports) if reports else self._native.pruned(sql)
 
     def close(self) -> None:
         """Drops the session."""
+        self._native.close()
         self._context = None
         self._dataset = None
         self._seen = []
@@ -191,9 +193,9 @@ def _summed(reports: list[ScanReport]) -> dict[str, Any]:
 
 def _analyzed(context: datafusion.SessionContext, sql: str) -> dict[str, Any]:
     """Counts of DataFusion's Parquet reader; those it prints rounded stay rounded."""
-    plan = datafusion.SessionContext.sql(context, f"EXPLAIN ANALYZE {sql}").collect()
+    plan = context.sql(f"EXPLAIN ANALYZE {sql}").collect()
     text = "\n".join(str(cell) for batch in plan for cell in batch.column(1).to_pylist())
-    counts: dict[str, Any] = {"reader": "native"}
+    counts: dict[str, Any] = {}
     for match in _PRUNED.finditer(text):
         total, left = _number(match, "total"), _number(match, "left")
         name = match["name"]

@@ -80,5 +80,24 @@ def test_no_text_overlaps_or_leaves_the_page(tmp_path):
         assert found["rows"] > 3 * 43
         assert found["over"] == [], width
         assert found["wide"] <= width
+    _troubled_pages_too(tmp_path)
     narrow = page.replace("@media (max-width: 640px)", "@media (max-width: 1px)")
     assert look_at(narrow, (360,), tmp_path)[0]["over"], "the look finds text over text"
+
+
+def _troubled_pages_too(folder):
+    """Long names, engines that failed, and times of seconds."""
+    data = make_results(8)
+    text = json.dumps(data).replace('"lm"', '"lm:native_pushdown"')
+    data = json.loads(text)
+    for number, part in enumerate(data["queries"].values()):
+        for word, engine in part["engines"].items():
+            for run in engine["runs"]:
+                run["wall_s"] *= 10 ** (number - 1)
+            if number == 3 or (number == 4 and word == "datafusion-pushdown"):
+                engine.update(state="capped", runs=[], error="too long")
+        if number == 5:
+            part["faults"] = {"d": "wrong"}
+    comparison = compare_engines(data, "datafusion-pushdown", "lm:native_pushdown")
+    for found in look_at(render_html(data, comparison), (360, 1280), folder):
+        assert found["over"] == []

@@ -73,6 +73,7 @@ def test_what_datafusion_pruned(tmp_path):
     engine.open(write_hits(tmp_path, files=1), 2)
     sql = 'SELECT COUNT(*) FROM hits WHERE "EventTime" > 1375000000 AND "URL" LIKE \'%google1%\''
     pruned = engine.pruned(sql)
+    assert pruned["reader"] == "native_pushdown"
     assert pruned["row_groups_total"] == 8
     assert pruned["row_groups_pruned_statistics"] == 7
     assert pruned["pushdown_rows_pruned"] > 100
@@ -107,6 +108,20 @@ def test_an_engine_that_fails_says_so_and_goes_on(tmp_path):
             contender.run("SELECT nothing_like_that FROM hits")
         assert contender.run("SELECT COUNT(*) FROM hits")["rows"] == [[100]]
         contender.reopen()
+        assert contender.run("SELECT COUNT(*) FROM hits")["rows"] == [[100]]
+    finally:
+        contender.close()
+
+
+def test_a_process_that_died_is_noted_and_started_again(tmp_path):
+    files = write_hits(tmp_path, rows=100, files=1)
+    contender = Contender("duckdb", files, 1, cap_s=None, log=str(tmp_path / "log"))
+    try:
+        contender.run("SELECT COUNT(*) FROM hits")
+        contender._process.kill()
+        contender._process.join()
+        with pytest.raises(ContenderError, match="the process of duckdb died"):
+            contender.run("SELECT COUNT(*) FROM hits")
         assert contender.run("SELECT COUNT(*) FROM hits")["rows"] == [[100]]
     finally:
         contender.close()

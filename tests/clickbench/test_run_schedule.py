@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clickbench.contender import CapError, ContenderError
+from clickbench.machine import DataError, check_unchanged, fingerprint
 from clickbench.queries import Query
 from clickbench.results import Results, ResultsError, load_results
 from clickbench.schedule import Schedule, wrong_engines
@@ -52,7 +53,7 @@ def results(tmp_path):
     return Results.begin(str(tmp_path / "results.json"), {"engines": ["a", "b", "c"]}, {})
 
 
-def make(results, fakes, repeats=2):
+def make(results, fakes, repeats=2, guard=lambda: None):
     return Schedule(
         results=results,
         contenders=fakes,
@@ -60,6 +61,7 @@ def make(results, fakes, repeats=2):
         files=None,
         repeats=repeats,
         say=lambda line: None,
+        guard=guard,
     )
 
 
@@ -103,6 +105,20 @@ def test_an_engine_that_fails_is_noted(results, fakes):
     make(results, fakes).run(QUERIES)
     part = results.data["queries"]["q01"]["engines"]["a"]
     assert (part["state"], part["error"]) == ("failed", "no such function")
+
+
+def test_data_that_changes_stops_the_run(tmp_path, results, fakes, calls):
+    file = tmp_path / "hits.parquet"
+    file.write_bytes(b"old")
+    known = fingerprint((str(file),))
+    schedule = make(results, fakes, guard=lambda: check_unchanged((str(file),), known))
+    schedule.run(QUERIES[:1])
+    for change in (lambda: file.write_bytes(b"newer"), file.unlink):
+        change()
+        calls.clear()
+        with pytest.raises(DataError, match="changed while"):
+            schedule.run(QUERIES)
+        assert not calls
 
 
 def test_other_settings_are_not_mixed(results):
