@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lm_datafusion.metrics import ScanMetrics
     from lm_datafusion.options import ScanOptions
     from lm_datafusion.plan import FilePart, RowGroupTask, ScanRequest, Table, TableFile
-    from lm_datafusion.predicate.conjunct import BoundConjunct
+    from lm_datafusion.predicate.conjunct import BoundConjunct, Conjunct
     from lm_datafusion.storage import Storage
 
     # By the place of a file in the table, for a path may be there twice.
@@ -63,7 +63,7 @@ def plan_scan(
         CorruptFileError: A file that is no Parquet file.
     """
     check_columns(request.columns, table.schema)
-    conjuncts = bind_conjuncts(request.conjuncts, table.schema)
+    conjuncts = bind_conjuncts(_without_repeats(request.conjuncts), table.schema)
     needed = dict.fromkeys(
         [*request.columns, *(name for conjunct in conjuncts for name in conjunct.columns)]
     )
@@ -104,6 +104,15 @@ def plan_scan(
         tasks=tuple(tasks),
         options=options,
     )
+
+
+def _without_repeats(conjuncts: Sequence[Conjunct]) -> list[Conjunct]:
+    """Each conjunct once: an engine may push what the dataset applies already."""
+    kept: dict[object, Conjunct] = {}
+    for conjunct in conjuncts:
+        is_plain = conjunct.expression is None and not conjunct.is_volatile
+        kept.setdefault(conjunct.text if is_plain else id(conjunct), conjunct)
+    return list(kept.values())
 
 
 def _partition_answers(

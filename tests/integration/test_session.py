@@ -150,6 +150,16 @@ def test_the_late_path_scans_late_and_reports_it(files):
     assert '("id" = (3))' in steps
 
 
+def test_what_datafusion_pushes_once_more_is_evaluated_once(files):
+    plain, late = contexts(files, "late")
+    # Under a left join the condition stays in the statement, and DataFusion pushes it again.
+    query = "SELECT a.x FROM a LEFT JOIN b ON a.id = b.id WHERE a.grp = 3"
+    assert rows(late.sql(query)) == rows(plain.sql(query))
+    reports = {report.table: report for report in late.scan_reports()}
+    (step,) = reports["a"].steps
+    assert step.rows_out == reports["a"].rows_selected
+
+
 def test_a_frame_is_lazy_and_collecting_twice_scans_twice(files):
     _, late = contexts(files, "late")
     frame = late.sql("SELECT x FROM a WHERE id = 3")
