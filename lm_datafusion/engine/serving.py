@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 STATEMENTS_KEPT = 1024
 _READ_ONLY = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
 _IN_ALL_PARTITIONS = "SELECT column1 FROM (VALUES (1), (2)) GROUP BY column1"
+# Tables whose form with filter pushdown is kept: to make one takes milliseconds.
+PUSHDOWN_TABLES_KEPT = 64
 # The row that EXPLAIN gets from us.
 PLAN_TYPE = "parquet_scans"
 
@@ -70,6 +72,7 @@ class QueryServer:
         self._tables = Tables(context)
         self._router = Router(self._tables)
         self._known: OrderedDict[tuple[str, ScanOptions | None], RoutedQuery] = OrderedDict()
+        self._pushdown_tables: dict[ParquetTable, Table] = {}
         self._lock = threading.Lock()
         self._thread = threading.local()
         self._is_catalog_shared = False
@@ -370,6 +373,16 @@ class QueryServer:
         self._context.register_table(own_name, self._tables.load(table.name))
 
     def _register_pushdown(self, own_name: str, table: ParquetTable) -> None:
+        known = self._pushdown_tables.get(table)
+        if known is None:
+            known = self._load_pushdown(own_name, table)
+            if len(self._pushdown_tables) >= PUSHDOWN_TABLES_KEPT:
+                self._pushdown_tables.clear()
+            self._pushdown_tables[table] = known
+        self._context.register_table(own_name, known)
+
+    def _load_pushdown(self, own_name: str, table: ParquetTable) -> Table:
+        """The same files as a table whose reader takes filters."""
         places = ", ".join(quote_string(file.path) for file in table.files)
         self._context.sql(
             f"CREATE EXTERNAL TABLE {quote_identifier(own_name)} STORED AS PARQUET"
@@ -379,6 +392,9 @@ class QueryServer:
         made = self._tables.find_table((own_name,))
         if made is None or set(made.files) != set(table.files) or made.schema != table.schema:
             raise LateError(f"the files of {dotted(table.name)} are not read the same way by name")
+        found = self._tables.load((own_name,))
+        self._context.deregister_table(own_name)
+        return found
 
 
 def find_keys(context: datafusion.SessionContext, top_k: TopK, own_name: str) -> pa.Array:
