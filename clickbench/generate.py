@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from clickbench.layout import LAYOUTS, write_file
 from clickbench.manifest import FileEntry, ManifestError, Workplace, file_checksum
-from clickbench.model.plan import BLOCK_ROWS, make_plan
+from clickbench.model.plan import BLOCK_ROWS, MODEL_VERSION, make_plan
 from clickbench.progress import Progress
 from clickbench.spark_session import JavaMissingError, run_tasks
 
@@ -122,7 +122,9 @@ def generate(
     """
     folder = os.path.abspath(folder)
     tasks = plan_files(rows, folder, layout=layout, seed=seed, files=files)
-    parameters = {"rows": rows, "seed": seed, "layout": layout, "files": len(tasks)}
+    parameters = {
+        "rows": rows, "seed": seed, "layout": layout, "files": len(tasks), "model": MODEL_VERSION,
+    }  # fmt: skip
     place = Workplace(folder)
     done_before = place.manifest()
     if done_before is not None and done_before["parameters"] == parameters:

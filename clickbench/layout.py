@@ -35,6 +35,7 @@ Invariant: the rows of the file are the rows given, in order, whatever their cut
 from __future__ import annotations
 
 import os
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -152,8 +153,12 @@ class LayoutWriter:
 
 
 def write_file(tables: Iterator[pa.Table], path: str, layout: str) -> None:
-    """Writes all tables to a file, which appears under its name only when it is complete."""
-    waiting = f"{path}.writing"
+    """Writes all tables to a file, which appears under its name only when it is complete.
+
+    Until then it has a name of its own, so that a task left over from a job that was killed
+    cannot get in the way of the one that replaces it.
+    """
+    waiting = f"{path}.{os.getpid()}-{secrets.token_hex(4)}.writing"
     with LayoutWriter(waiting, layout) as writer:
         for table in tables:
             writer.write(table)

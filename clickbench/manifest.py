@@ -16,7 +16,7 @@ import contextlib
 import json
 import os
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import xxhash
@@ -41,6 +41,8 @@ class FileEntry:
     bytes: int
     checksum: str  # of the file's bytes
     block_checksums: list[str]  # of the rows, block by block
+    rejected: dict[str, int] = field(default_factory=dict)  # rows set aside, by kind of reason
+    repaired: dict[str, int] = field(default_factory=dict)  # values made valid, by column
 
 
 def write_json(path: str, content: dict[str, Any]) -> None:
@@ -90,7 +92,8 @@ class Workplace:
         """A file of the folder."""
         return os.path.join(self.folder, name)
 
-    def _work(self, name: str) -> str:
+    def work(self, name: str) -> str:
+        """A file of the folder that lasts as long as the job."""
         return os.path.join(self.folder, _WORK, name)
 
     def manifest(self) -> dict[str, Any] | None:
@@ -103,8 +106,8 @@ class Workplace:
         Raises:
             ManifestError: The folder has files of another job.
         """
-        os.makedirs(self._work(""), exist_ok=True)
-        before = read_json(self._work(_PARAMETERS)) or (self.manifest() or {}).get("parameters")
+        os.makedirs(self.work(""), exist_ok=True)
+        before = read_json(self.work(_PARAMETERS)) or (self.manifest() or {}).get("parameters")
         if before is not None and before != parameters:
             raise ManifestError(
                 f"{self.folder} holds data of other parameters: {_difference(before, parameters)}. "
@@ -117,7 +120,7 @@ class Workplace:
                     f"{self.folder} has Parquet files, such as {others[0]}, but no manifest. "
                     "Give another folder."
                 )
-            write_json(self._work(_PARAMETERS), parameters)
+            write_json(self.work(_PARAMETERS), parameters)
         for name in os.listdir(self.folder):
             if name.endswith(".writing"):
                 os.remove(self.path(name))
@@ -125,8 +128,8 @@ class Workplace:
 
     def _done(self) -> dict[str, FileEntry]:
         entries = {}
-        for name in os.listdir(self._work("")):
-            content = read_json(self._work(name)) if name.endswith(".entry") else None
+        for name in os.listdir(self.work("")):
+            content = read_json(self.work(name)) if name.endswith(".entry") else None
             if content is None:
                 continue
             entry = FileEntry(**content)
@@ -137,21 +140,21 @@ class Workplace:
 
     def note_progress(self, name: str, rows: int) -> None:
         """Notes how many rows of a file are made; read by `rows_made`."""
-        with open(self._work(f"{name}.progress"), "w", encoding="utf-8") as file:
+        with open(self.work(f"{name}.progress"), "w", encoding="utf-8") as file:
             file.write(str(rows))
 
     def rows_made(self) -> int:
         """Rows made by all running tasks, as far as noted."""
         total = 0
-        for name in os.listdir(self._work("")):
+        for name in os.listdir(self.work("")):
             if name.endswith(".progress"):
-                with open(self._work(name), encoding="utf-8") as file:
+                with open(self.work(name), encoding="utf-8") as file:
                     total += int(file.read() or 0)
         return total
 
     def finish_file(self, entry: FileEntry) -> None:
         """Notes that a file is done."""
-        write_json(self._work(f"{entry.name}.entry"), asdict(entry))
+        write_json(self.work(f"{entry.name}.entry"), asdict(entry))
 
     def finish(
         self, parameters: dict[str, Any], entries: list[FileEntry], **more: Any
@@ -166,7 +169,7 @@ class Workplace:
             "files": [asdict(entry) for entry in entries],
         }
         write_json(self.path(MANIFEST), manifest)
-        shutil.rmtree(self._work(""))
+        shutil.rmtree(self.work(""))
         return manifest
 
 

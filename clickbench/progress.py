@@ -25,6 +25,7 @@ class Progress:
         self._total, self._made = max(total, 1), made
         self._start = time.monotonic()
         self._first: int | None = None
+        self._last = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -47,8 +48,9 @@ class Progress:
 
     def _show(self, bar: bool) -> None:  # noqa: FBT001
         try:
-            made = self._made()
-        except (OSError, ValueError):  # a note that is being written or cleared away
+            # A note that is just being written counts as nothing: never go back.
+            made = self._last = max(self._made(), self._last)
+        except (OSError, ValueError):  # a note that is being cleared away
             return
         self._first = made if self._first is None else self._first
         elapsed = time.monotonic() - self._start

