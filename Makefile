@@ -5,6 +5,7 @@
 
 PYTHON ?= python3
 WORKERS ?= 2
+ROWS ?= 500000
 CASES ?= 20000
 SEED ?=
 ARGS ?=
@@ -13,6 +14,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 INSTALLED_LINT := $(VENV)/.installed-lint
+DEMO := data/demo_$(ROWS)
 BENCHMARKS := $(subst /,.,$(basename $(sort $(wildcard tests/benchmark/bench_*.py))))
 
 .DEFAULT_GOAL := help
@@ -24,8 +26,10 @@ help: ## List these commands
 	@sed -n 's/^\([a-z][a-z]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) \
 		| while IFS='|' read -r name text; do printf '  %-8s %s\n' "$$name" "$$text"; done
 
-demo: $(INSTALLED) ## Write a sample file and compare four ways to query it (ARGS="--rows 500000")
-	@$(RUN) -m lm_datafusion demo $(ARGS)
+demo: $(INSTALLED) ## Make ClickBench data, run its 43 queries, report (ROWS=1m, ARGS="--repeat 9 --fresh")
+	@$(RUN) -m clickbench generate --rows $(ROWS) --out $(DEMO)
+	@$(RUN) -m clickbench run --data $(DEMO) --out $(DEMO).json --engines datafusion,lm $(ARGS)
+	@$(RUN) -m clickbench report $(DEMO).json --html $(DEMO).html
 
 test: $(INSTALLED) ## Run the tests (ARGS="-k bloom", WORKERS=4)
 	@$(RUN) -m pytest -n $(WORKERS) $(ARGS)
@@ -46,7 +50,7 @@ clean: ## Remove the virtual environment, caches and built packages
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml .ci/setup
-	@PYTHON=$(PYTHON) .ci/setup $(VENV) test,bench
+	@PYTHON=$(PYTHON) .ci/setup $(VENV) test,bench,spark
 	@touch $@
 
 $(INSTALLED_LINT): $(INSTALLED)

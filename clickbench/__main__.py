@@ -20,7 +20,8 @@ def main(words: list[str] | None = None) -> int:
         description="Data like that of ClickBench, runs of its 43 queries, and what came out.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name in COMMANDS:
+    words = sys.argv[1:] if words is None else words
+    for name in words[:1] if words and words[0] in COMMANDS else COMMANDS:
         module = importlib.import_module(f"clickbench.{name}")
         module.add_arguments(
             commands.add_parser(name, help=module.HELP, description=module.__doc__)

@@ -115,15 +115,21 @@ class LateDataFusion:
 
     def run(self, sql: str) -> pa.Table:
         """The answer."""
-        self._seen = self._reports()
+        self._seen = self._reports() if self._dataset is not None else []
         return _collect(self.context.sql(_with_view(sql)))
 
     def pruned(self, sql: str) -> dict[str, Any]:
-        """What the scans of the last run skipped; DataFusion's own counts if it read instead."""
-        # A query that DataFusion serves leaves the reports of the query before in place.
+        """What the scans of the last run skipped; from another run if DataFusion read."""
+        # A dataset keeps the reports of earlier queries, too; a session those of the last one.
         old = {id(report) for report in self._seen}
         reports = [report for report in self._reports() if id(report) not in old]
-        return _summed(reports) if reports else self._native.pruned(sql)
+        if not reports:
+            return self._native.pruned(sql)
+        paths = {report.path for report in reports}
+        if paths == {"late"}:
+            return _summed(reports)
+        counts = _analyzed(self.context, _with_view(sql))
+        return {"reader": " and ".join(sorted(paths)), **counts}
 
     def close(self) -> None:
         """Drops the session."""

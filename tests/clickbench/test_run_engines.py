@@ -62,10 +62,25 @@ def test_late_reports_are_those_of_the_query_that_ran(tmp_path):
     pruned = engine.pruned(needle)
     assert pruned["reader"] == "late"
     assert pruned["row_groups_pruned_statistics"] == pruned["row_groups_total"] == 8
-    engine.context.deregister_table("hits_raw")
-    engine.context.register_parquet("hits_raw", str(tmp_path))  # a folder is read natively
-    engine.run(needle)
-    assert engine.pruned(needle)["reader"] == "native"
+    engine.run("SELECT COUNT(*) FROM hits")
+    assert engine.pruned("SELECT COUNT(*) FROM hits")["reader"] == "native"
+
+
+@pytest.mark.parametrize(
+    ("sql", "reader"),
+    [
+        ('SELECT SUM("AdvEngineID") FROM hits', "native"),
+        ('SELECT * FROM hits WHERE "URL" LIKE \'%n%\' ORDER BY "EventTime" LIMIT 3', "row_fetch"),
+    ],
+)
+def test_where_datafusion_reads_for_us_the_counts_are_its_own(tmp_path, sql, reader):
+    engine = make_engine("lm" if reader == "native" else f"lm:{reader}")
+    engine.open(write_hits(tmp_path, files=1), 2)
+    engine.run(sql)
+    pruned = engine.pruned(sql)
+    assert pruned["reader"] == reader
+    assert pruned["row_groups_total"] == 8
+    assert pruned["bytes_scanned"] > 0
 
 
 def test_what_datafusion_pruned(tmp_path):
