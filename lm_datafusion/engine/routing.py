@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lm_datafusion.dataset import LateDataset
+from lm_datafusion.engine.failing import can_fail
 from lm_datafusion.engine.plan_scans import (
     common_filters,
     has_join,
@@ -175,7 +176,10 @@ class Router:
         """
         scans = planned_scans(plan)
         tables = {name: table for name in scans if (table := self._tables.known_table(name))}
-        routes = {name: _route(scans[name], options_of(name), plan) for name in tables}
+        routes = {
+            name: _careful(_route(scans[name], options_of(name), plan), scans[name], table)
+            for name, table in tables.items()
+        }
         if text is None:
             return _native(tables, routes, scans).as_native(_NO_TEXT)
         if all(route.path == "native" for route in routes.values()):
@@ -190,6 +194,18 @@ class Router:
                 for name, route in routes.items()
             }
             return _native(tables, left, scans)
+
+    def route_table(
+        self,
+        table: ParquetTable,
+        scans: list[PlannedScan],
+        options: ScanOptions,
+        plan: LogicalPlan,
+    ) -> RoutedReference:
+        """Chooses the reader of one table, of which a plan has these scans."""
+        own_name = f"{_next_prefix()}_0"
+        route = _careful(_route(scans, options, plan), scans, table)
+        return _reference(table.name[-1], own_name, table, route, scans)
 
     def is_current(self, routed: RoutedQuery) -> bool:
         """Whether a query routed earlier would be routed the same now, in an unchanged catalog."""
@@ -278,6 +294,17 @@ def _route(scans: list[PlannedScan], options: ScanOptions, plan: LogicalPlan) ->
     if path == "native_pushdown" and has_join(plan):
         path, reason = "native", _PUSHDOWN_BUG
     return Route(path=path, reason=reason, options=options)
+
+
+def _careful(route: Route, scans: list[PlannedScan], table: ParquetTable) -> Route:
+    """A route, unless the order in which conditions are evaluated could show."""
+    if route.path == "native":
+        return route
+    filters = [expression for scan in scans for expression in scan.filters]
+    if not can_fail(filters, table.schema):
+        return route
+    reason = "a condition that can fail on a value is left to DataFusion"
+    return Route(path="native", reason=reason, options=route.options)
 
 
 def _native(
