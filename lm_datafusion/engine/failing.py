@@ -44,6 +44,9 @@ _SAFE = frozenset(
 )
 _SAFE_FUNCTIONS = frozenset(
     {
+        "array_element",
+        "array_has",
+        "array_length",
         "ascii",
         "bit_length",
         "btrim",
@@ -58,6 +61,7 @@ _SAFE_FUNCTIONS = frozenset(
         "ends_with",
         "exp",
         "floor",
+        "get_field",
         "greatest",
         "initcap",
         "isnan",
