@@ -12,7 +12,9 @@ as DataFusion's frames do.
 
 from __future__ import annotations
 
+import copy
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -97,6 +99,33 @@ class Statement:
     named_params: dict[str, Any] | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How a frame was made of others: a method of DataFusion's frames, called on one of them."""
+
+    frame: LateDataFrame
+    method: Callable[..., datafusion.DataFrame]
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+
+    @property
+    def frames(self) -> list[LateDataFrame]:
+        """The frames it was made of."""
+        given = [self.frame, *self.arguments, *self.options.values()]
+        return [value for value in given if isinstance(value, LateDataFrame)]
+
+    def made_of(
+        self, instead: Callable[[LateDataFrame], datafusion.DataFrame]
+    ) -> datafusion.DataFrame:
+        """The same, made of other frames."""
+
+        def value(given: Any) -> Any:
+            return instead(given) if isinstance(given, LateDataFrame) else given
+
+        options = {name: value(given) for name, given in self.options.items()}
+        return self.method(instead(self.frame), *map(value, self.arguments), **options)
+
+
 class Server(Protocol):
     """Chooses what runs when a frame runs."""
 
@@ -118,6 +147,7 @@ class LateDataFrame(datafusion.DataFrame):
         options: How its tables are scanned; None to follow tables and session.
         statement: The query it came from; None for one that was put together by methods.
         epoch: The state of the catalog it was planned in, if that is known.
+        recipe: How it was made of other frames, if it was and that can be done again.
     """
 
     def __init__(
@@ -128,23 +158,29 @@ class LateDataFrame(datafusion.DataFrame):
         options: ScanOptions | None = None,
         statement: Statement | None = None,
         epoch: int = NO_EPOCH,
+        recipe: Recipe | None = None,
     ) -> None:
         super().__init__(native.df)
         self._server = server
         self.scan_options = options
         self.statement = statement
         self.epoch = epoch
+        self.recipe = recipe
 
     @property
     def native(self) -> datafusion.DataFrame:
         """The frame as DataFusion planned it."""
         return datafusion.DataFrame(self.df)
 
-    def _derived(self, made: datafusion.DataFrame, others: Iterable[Any]) -> LateDataFrame:
+    def _derived(
+        self, made: datafusion.DataFrame, others: Iterable[Any], recipe: Recipe | None
+    ) -> LateDataFrame:
         """A frame made of this one and others: of the same state of the catalog, or of none."""
         epochs = {getattr(o, "epoch", NO_EPOCH) for o in others if isinstance(o, _Frame)}
         epoch = self.epoch if epochs <= {self.epoch} else NO_EPOCH
-        return LateDataFrame(made, self._server, options=self.scan_options, epoch=epoch)
+        return LateDataFrame(
+            made, self._server, options=self.scan_options, epoch=epoch, recipe=recipe
+        )
 
     def execution_plan(self) -> datafusion.ExecutionPlan:
         """The plan that would run."""
@@ -152,6 +188,32 @@ class LateDataFrame(datafusion.DataFrame):
 
     def _served(self) -> datafusion.DataFrame:
         return self._server.serve(self)
+
+
+def sources_of(frame: LateDataFrame) -> list[LateDataFrame]:
+    """The frames that a frame was made of and that were not made of others, each once."""
+    seen: dict[int, LateDataFrame] = {}
+    waiting = [frame]
+    while waiting:
+        frame = waiting.pop()
+        if id(frame) not in seen:
+            seen[id(frame)] = frame
+            waiting += [] if frame.recipe is None else frame.recipe.frames
+    return [frame for frame in seen.values() if frame.recipe is None]
+
+
+def rebuilt(
+    frame: LateDataFrame, source: Callable[[LateDataFrame], datafusion.DataFrame]
+) -> datafusion.DataFrame:
+    """A frame made again, by the same methods, of other sources; each part once."""
+    made: dict[int, datafusion.DataFrame] = {}
+
+    def again(part: LateDataFrame) -> datafusion.DataFrame:
+        if id(part) not in made:
+            made[id(part)] = source(part) if part.recipe is None else part.recipe.made_of(again)
+        return made[id(part)]
+
+    return again(frame)
 
 
 def _deriving(name: str) -> Callable[..., Any]:
@@ -162,9 +224,25 @@ def _deriving(name: str) -> Callable[..., Any]:
         made = method(self, *arguments, **options)
         if type(made) is not datafusion.DataFrame:
             return made
-        return self._derived(made, [*arguments, *options.values()])
+        given = [*arguments, *options.values()]
+        recipe = None
+        # How many rows come before a tail was counted when it was made; what can be read once
+        # has been read.
+        if name != "tail" and not any(isinstance(value, Iterator) for value in given):
+            recipe = Recipe(
+                frame=self,
+                method=method,
+                arguments=tuple(map(_kept, arguments)),
+                options={word: _kept(value) for word, value in options.items()},
+            )
+        return self._derived(made, given, recipe)
 
     return derive
+
+
+def _kept(argument: Any) -> Any:
+    """An argument as it is now, whatever becomes of a list that holds it."""
+    return copy.copy(argument) if isinstance(argument, list | dict | set) else argument
 
 
 def _running(name: str) -> Callable[..., Any]:

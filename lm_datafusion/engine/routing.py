@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from lm_datafusion.dataset import LateDataset
 from lm_datafusion.engine.choice import PUSHDOWN_BUG, choose_path
+from lm_datafusion.engine.failing import can_fail
 from lm_datafusion.engine.plan_scans import (
     common_filters,
     has_join,
@@ -35,7 +36,6 @@ from lm_datafusion.engine.tables import dotted
 from lm_datafusion.engine.top_k import find_top_k
 from lm_datafusion.errors import LateError
 from lm_datafusion.predicate import evaluator
-from lm_datafusion.predicate.conjunct import bind_conjuncts
 from lm_datafusion.predicate.literals import quote_identifier
 from lm_datafusion.scan import load_facts
 from lm_datafusion.sql.condition import STABLE_FUNCTIONS
@@ -203,6 +203,18 @@ class Router:
         is_two_phase = any(r.route.path == "row_fetch" for r in routed.references)
         return dataclasses.replace(routed, top_k=top_k if is_two_phase else None)
 
+    def route_table(
+        self,
+        table: ParquetTable,
+        scans: list[PlannedScan],
+        options: ScanOptions,
+        plan: LogicalPlan,
+    ) -> RoutedReference:
+        """Chooses the reader of one table, of which a plan has these scans."""
+        own_name = f"{_next_prefix()}_0"
+        route = _route(table, scans, options, plan, None)
+        return _reference(table.name[-1], own_name, table, route, scans)
+
     def is_current(self, routed: RoutedQuery) -> bool:
         """Whether a query routed earlier would be routed the same now, in an unchanged catalog."""
         if routed.text is None:
@@ -297,6 +309,10 @@ def _route(
         path, reason = "native", "no filter to apply early"
     elif path == "native_pushdown" and has_join(plan):
         path, reason = "native", PUSHDOWN_BUG
+    filters = [expression for scan in scans for expression in scan.filters]
+    if path != "native" and can_fail(filters, table.schema):
+        # The order in which conditions are evaluated could show.
+        path, reason = "native", "a condition that can fail on a value is left to DataFusion"
     return Route(path=path, reason=reason, options=options)
 
 
@@ -345,10 +361,7 @@ def _late_dataset(
     except LateError as error:
         return None, str(error)
     names = {own_name, *table.printed_names}
-    found = to_conjuncts(common_filters(scans), names, late.schema)
-    # What could fail on a value is left to DataFusion, whose error it then is.
-    bound = bind_conjuncts(found, late.schema)
-    conjuncts = tuple(b.conjunct for b in bound if not b.can_fail)
+    conjuncts = to_conjuncts(common_filters(scans), names, late.schema)
     if not conjuncts:
         return None, "no filter that can be applied early"
     return late.with_conjuncts(conjuncts), ""

@@ -24,7 +24,13 @@ from datafusion import SQLOptions
 from datafusion.catalog import Table
 
 from lm_datafusion.engine.explanation import ScanExplanation, explain_reference
-from lm_datafusion.engine.frame import NO_EPOCH, LateDataFrame, Statement
+from lm_datafusion.engine.frame import (
+    NO_EPOCH,
+    LateDataFrame,
+    Statement,
+    rebuilt,
+    sources_of,
+)
 from lm_datafusion.engine.parquet_scan import scanned_files
 from lm_datafusion.engine.plan_scans import planned_scans, scanned_columns
 from lm_datafusion.engine.routing import RoutedQuery, Router
@@ -41,6 +47,7 @@ if TYPE_CHECKING:
     from datafusion import DataFrame, LogicalPlan
 
     from lm_datafusion.engine.parquet_scan import ListedFile
+    from lm_datafusion.engine.plan_scans import PlannedScan
     from lm_datafusion.engine.routing import RoutedReference
     from lm_datafusion.engine.tables import ParquetTable, TableName
     from lm_datafusion.engine.top_k import TopK
@@ -53,6 +60,8 @@ _READ_ONLY = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow
 _IN_ALL_PARTITIONS = "SELECT column1 FROM (VALUES (1), (2)) GROUP BY column1"
 # Tables whose form with filter pushdown is kept: to make one takes milliseconds.
 PUSHDOWN_TABLES_KEPT = 64
+# Frames of more nodes that were made by methods run as they are.
+NODES_MADE_AGAIN = 200
 # The row that EXPLAIN gets from us.
 PLAN_TYPE = "parquet_scans"
 
@@ -146,10 +155,64 @@ class QueryServer:
         words = None if frame.statement is None else split_explain(frame.statement.text)
         if words is not None:
             return self._explained(frame, *words)
+        if frame.statement is None and _is_large(frame.native):
+            return frame.native
         epoch = self.epoch
         statement = self._statement(frame)
+        if statement is None and self._is_now(frame.epoch):
+            served = self._made_again(frame, epoch)
+            if served is not None:
+                return served
         routed = self._routed(frame, statement)
         return self._run(frame.native, routed, statement, epoch, runs=runs)
+
+    def _made_again(self, frame: LateDataFrame, epoch: int) -> DataFrame | None:
+        """The frame made by the same methods of frames over other readers; None if it cannot be.
+
+        A source knows its own files, so that names are not asked. Its filters are those that
+        DataFusion pushes down to every scan of the source's name in the whole frame.
+        """
+        try:
+            plan = frame.native.optimized_logical_plan()
+            if self._tables.filters_by_own_function(plan):
+                return None
+            scans = planned_scans(plan)
+            routed = {id(s): self._routed_source(s, scans, plan) for s in sources_of(frame)}
+            references = tuple(r for query in routed.values() for r in query.references)
+            if not references:
+                return None
+            run = RunReports(references)
+            if all(reference.route.path == "native" for reference in references):
+                self._thread.run = run
+                return frame.native
+            with self._own_tables(references, run):
+                served = rebuilt(frame, lambda source: self._source(source, routed[id(source)]))
+        except Exception:  # noqa: BLE001 the frame itself says what is wrong, if anything
+            return None
+        if served.schema() != frame.native.schema() or not self._is_now(epoch):
+            return None
+        self._thread.run = run
+        return served
+
+    def _routed_source(
+        self, source: LateDataFrame, scans: dict[TableName, list[PlannedScan]], plan: LogicalPlan
+    ) -> RoutedQuery:
+        if source.statement is not None:
+            return self._routed(source, source.statement)
+        table = self._tables.read_by(source.native)
+        if table is None or not scans.get(table.name):
+            return RoutedQuery(text=None, references=())
+        options = self._options_of(table.name, source.scan_options)
+        reference = self._router.route_table(table, scans[table.name], options, plan)
+        return RoutedQuery(text=None, references=(reference,))
+
+    def _source(self, source: LateDataFrame, routed: RoutedQuery) -> DataFrame:
+        if source.statement is not None and routed.text is not None:
+            return self._plan(routed.text, source.statement)
+        if all(reference.route.path == "native" for reference in routed.references):
+            return source.native
+        (reference,) = routed.references
+        return self._context.table(reference.own_name).alias(dotted(reference.table.name))
 
     def _run(
         self,
@@ -400,6 +463,11 @@ class QueryServer:
 def find_keys(context: datafusion.SessionContext, top_k: TopK, own_name: str) -> pa.Array:
     """The keys of the first rows of an order."""
     return context.sql(top_k.narrow_query(own_name)).to_arrow_table().column(0).combine_chunks()
+
+
+def _is_large(frame: DataFrame) -> bool:
+    """Whether a plan is so large that SQL of it might be too deep for DataFusion to plan."""
+    return frame.logical_plan().display_indent().count("\n") > NODES_MADE_AGAIN
 
 
 def _as_set(files: tuple[ListedFile, ...] | None) -> frozenset[ListedFile] | None:

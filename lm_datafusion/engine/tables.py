@@ -138,6 +138,17 @@ class Tables:
             return None
         return None if files is None else ParquetTable(name=name, files=files, schema=schema)
 
+    def read_by(self, frame: DataFrame) -> ParquetTable | None:
+        """The Parquet files that a frame is, unfiltered and whole; None if it is anything else."""
+        scan = frame.logical_plan().to_variant()
+        if type(scan).__name__ != "TableScan" or scan.filters() or scan.fetch() is not None:
+            return None
+        schema = frame.schema()
+        narrow = frame.select(datafusion.col(quote_identifier(schema.names[0])))
+        (files,) = scanned_files(narrow.execution_plan(), self._context)
+        name = tuple(part for part in scan.fqn() if part is not None)
+        return None if files is None else ParquetTable(name=name, files=files, schema=schema)
+
     def find_view(self, name: TableName) -> Query | None:
         """The query behind a view, if it is surely the same and over Parquet files only."""
         known = self._known_views

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from datafusion import col, lit, udf
+from datafusion.common import DFSchema
 
 import lm_datafusion as lm
 from lm_datafusion.engine.frame import LateDataFrame
-from tests.side_by_side import PATHS, assert_same, outcome, two_sessions
+from tests.side_by_side import PATHS, outcome, two_sessions
 
 
 def constant(name, value):
@@ -117,7 +118,7 @@ SESSION_STEPS = {
     "logical_extension_codec_ids": lambda s, _: s.logical_extension_codec_ids(),
     "physical_extension_codec_ids": lambda s, _: s.physical_extension_codec_ids(),
     "parse_capacity_limit": lambda s, _: s.parse_capacity_limit("x", "1M"),
-    "parse_sql_expr": lambda s, _: str(s.parse_sql_expr("1 + 2", s.table("m").logical_plan())),
+    "parse_sql_expr": lambda s, _: str(s.parse_sql_expr("1 + 2", DFSchema.empty())),
     "read_batch": lambda s, _: s.read_batch(pa.record_batch({"n": [1]})),
     "read_batches": lambda s, _: s.read_batches([pa.record_batch({"n": [1]})]),
     "read_csv": lambda s, f: s.read_csv(_csv(f)),
@@ -192,9 +193,14 @@ def test_every_method_of_a_session_is_tried_or_named():
     assert _public(datafusion.SessionContext) <= set(SESSION_STEPS) | set(NOT_CALLED)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of DataFusion, about its own
 @pytest.mark.parametrize("path", PATHS)
 def test_every_method_of_a_session_gives_what_datafusion_gives(path):
-    assert_same(path, *SESSION_STEPS.values(), FIRST)
+    with two_sessions(path) as (plain, ours):
+        for name, step in SESSION_STEPS.items():
+            expected = outcome(step, *plain)
+            assert not isinstance(expected, tuple), (name, expected)
+            assert outcome(step, *ours) == expected, name
 
 
 def _streamed(frame):
@@ -259,7 +265,7 @@ FRAME_STEPS = {
     ),
     "count": lambda s, f, d: d.count(),
     "default_str_repr": lambda s, f, d: d.default_str_repr(
-        [pa.record_batch({"n": [1]})], pa.schema([("n", pa.int64())]), False
+        [pa.record_batch({"n": [1]})], pa.schema([("n", pa.int64())]), False, "id"
     ),
     "describe": lambda s, f, d: d.describe(),
     "distinct": lambda s, f, d: d.distinct(),
@@ -281,7 +287,7 @@ FRAME_STEPS = {
         s.register_table("seen", d.into_view()),
         s.sql("SELECT id FROM seen WHERE id > 9"),
     )[1],
-    "join": lambda s, f, d: d.join(s.table("b").select("id", "Day").drop("x"), on="id"),
+    "join": lambda s, f, d: d.join(s.table("b").select("id", '"Day"'), on="id"),
     "join_on": lambda s, f, d: d.join_on(s.table("m").alias("m2"), col("grp") < col("m2.id")),
     "limit": lambda s, f, d: d.sort(col("x"), col("id")).limit(3, 1),
     "logical_plan": lambda s, f, d: d.logical_plan().display_indent_schema(),
@@ -307,7 +313,9 @@ FRAME_STEPS = {
     "unnest_columns": lambda s, f, d: d.select(
         F.make_array(col("id"), col("grp")).alias("l")
     ).unnest_columns("l"),
-    "window": lambda s, f, d: d.window(F.rank([col("x")], partition_by=[col("grp")]).alias("r")),
+    "window": lambda s, f, d: d.window(
+        F.rank(order_by=[col("x")], partition_by=[col("grp")]).alias("r")
+    ),
     "with_column": lambda s, f, d: d.with_column("y", col("x") + lit(1.0)),
     "with_column_renamed": lambda s, f, d: d.with_column_renamed("x", "y"),
     "with_columns": lambda s, f, d: d.with_columns((col("x") + lit(1.0)).alias("y")),
@@ -354,6 +362,7 @@ def test_every_method_of_a_frame_is_tried():
     assert _public(datafusion.DataFrame) <= set(FRAME_STEPS) | set(PRINTED)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of DataFusion, about its own
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("source", FRAMES)
 def test_every_method_of_a_frame_gives_what_datafusion_gives(source, path):
@@ -364,7 +373,9 @@ def test_every_method_of_a_frame_gives_what_datafusion_gives(source, path):
             def step(session, folder, call=call):
                 return call(session, folder, made(session))
 
-            assert outcome(step, *ours) == outcome(step, *plain), name
+            expected = outcome(step, *plain)
+            assert not isinstance(expected, tuple), (name, expected)
+            assert outcome(step, *ours) == expected, name
 
 
 @pytest.mark.parametrize("path", PATHS)

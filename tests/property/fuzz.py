@@ -49,10 +49,9 @@ def run_seed(seed: int) -> tuple[str | None, dict[str, int]]:
 def run_statement_seed(seed: int) -> tuple[str | None, dict[str, int]]:
     """As `run_seed`, for a statement."""
     try:
-        run_statement(random.Random(seed))
+        return None, run_statement(random.Random(seed))
     except BaseException:  # noqa: BLE001 reported with its seed
         return traceback.format_exc(), {}
-    return None, {}
 
 
 def main() -> int:
@@ -84,7 +83,7 @@ def main() -> int:
             if done % 1000 == 0:
                 rate = done / (time.monotonic() - started)
                 print(f"{done} cases, {failures} failures, {rate:.0f}/s", flush=True)  # noqa: T201
-    for name in () if arguments.statements else SEEN:
+    for name in sorted(seen) if arguments.statements else SEEN:
         print(f"{seen[name]:>10,} {name}")  # noqa: T201
     print(f"{failures} failures in {done} cases from seed {seed}")  # noqa: T201
     return 1 if failures else 0
