@@ -27,6 +27,7 @@ from lm_datafusion.engine.failing import can_fail
 from lm_datafusion.engine.plan_scans import (
     common_filters,
     has_join,
+    narrows_outer_join,
     planned_scans,
     scanned_columns,
     to_conjuncts,
@@ -60,6 +61,8 @@ _numbers = itertools.count()
 _OWN_NAME = re.compile(r"__lm_\d+(_\d+)")
 _TELLS_TIME = re.compile(rf"\b(?:{'|'.join(STABLE_FUNCTIONS)})\b", re.IGNORECASE)
 _NO_TEXT = "no SQL is known that surely means the frame"
+# Which side becomes the left one depends on what it knows of the tables' sizes.
+_OUTER_JOIN_BUG = "DataFusion 55 may filter the wrong side of an outer join whose sides it swaps"
 _PUSHDOWN_BUG = "filter pushdown under a join loses rows in DataFusion 55"
 
 
@@ -177,7 +180,7 @@ class Router:
         scans = planned_scans(plan)
         tables = {name: table for name in scans if (table := self._tables.known_table(name))}
         routes = {
-            name: _careful(_route(scans[name], options_of(name), plan), scans[name], table)
+            name: _careful(_route(scans[name], options_of(name), plan), scans[name], table, plan)
             for name, table in tables.items()
         }
         if text is None:
@@ -204,7 +207,7 @@ class Router:
     ) -> RoutedReference:
         """Chooses the reader of one table, of which a plan has these scans."""
         own_name = f"{_next_prefix()}_0"
-        route = _careful(_route(scans, options, plan), scans, table)
+        route = _careful(_route(scans, options, plan), scans, table, plan)
         return _reference(table.name[-1], own_name, table, route, scans)
 
     def is_current(self, routed: RoutedQuery) -> bool:
@@ -296,14 +299,19 @@ def _route(scans: list[PlannedScan], options: ScanOptions, plan: LogicalPlan) ->
     return Route(path=path, reason=reason, options=options)
 
 
-def _careful(route: Route, scans: list[PlannedScan], table: ParquetTable) -> Route:
-    """A route, unless the order in which conditions are evaluated could show."""
+def _careful(
+    route: Route, scans: list[PlannedScan], table: ParquetTable, plan: LogicalPlan
+) -> Route:
+    """A route, unless it could show in the answer that DataFusion does not read the table."""
     if route.path == "native":
         return route
     filters = [expression for scan in scans for expression in scan.filters]
-    if not can_fail(filters, table.schema):
+    if can_fail(filters, table.schema):
+        reason = "a condition that can fail on a value is left to DataFusion"
+    elif narrows_outer_join(plan):
+        reason = _OUTER_JOIN_BUG
+    else:
         return route
-    reason = "a condition that can fail on a value is left to DataFusion"
     return Route(path="native", reason=reason, options=route.options)
 
 
