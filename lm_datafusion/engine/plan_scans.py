@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from datafusion import Expr, LogicalPlan
 
 _SCAN_LINE = re.compile(r"^\s*TableScan: ", re.MULTILINE)
+_OUTER_JOIN = re.compile(r"(?:Left|Right|Full) Join: ")
+_NARROWING = re.compile(r"Filter: |Sort: .*, fetch=\d+$", re.DOTALL)
 _SUFFIX_TESTS = {
     "IsNull": "IS NULL",
     "IsNotNull": "IS NOT NULL",
@@ -102,6 +104,19 @@ def planned_scans(plan: LogicalPlan) -> dict[tuple[str, ...], list[PlannedScan]]
 def has_join(plan: LogicalPlan) -> bool:
     """Whether rows of two tables meet in a plan."""
     return any(type(variant).__name__ == "Join" for variant in _variants(plan))
+
+
+def narrows_outer_join(plan: LogicalPlan) -> bool:
+    """Whether the rows of an outer join are filtered, or sorted for the first few, above it."""
+    waiting = [(plan, False)]
+    while waiting:
+        node, is_narrowed = waiting.pop()
+        line = node.display()
+        if is_narrowed and _OUTER_JOIN.match(line):
+            return True
+        is_narrowed = is_narrowed or _NARROWING.match(line) is not None
+        waiting += [(below, is_narrowed) for below in node.inputs()]
+    return False
 
 
 def _variants(plan: LogicalPlan) -> Iterator[Any]:

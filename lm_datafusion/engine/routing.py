@@ -28,6 +28,7 @@ from lm_datafusion.engine.failing import can_fail
 from lm_datafusion.engine.plan_scans import (
     common_filters,
     has_join,
+    narrows_outer_join,
     planned_scans,
     scanned_columns,
     to_conjuncts,
@@ -62,6 +63,8 @@ _numbers = itertools.count()
 _OWN_NAME = re.compile(r"__lm_\d+(_\d+)")
 _TELLS_TIME = re.compile(rf"\b(?:{'|'.join(STABLE_FUNCTIONS)})\b", re.IGNORECASE)
 _NO_TEXT = "no SQL is known that surely means the frame"
+# Which side becomes the left one depends on what it knows of the tables' sizes.
+_OUTER_JOIN_BUG = "DataFusion 55 may filter the wrong side of an outer join whose sides it swaps"
 
 
 def _next_prefix() -> str:
@@ -183,7 +186,9 @@ class Router:
         tables = {name: table for name in scans if (table := self._tables.known_table(name))}
         top_k = find_top_k(plan, {name: table.schema for name, table in tables.items()})
         routes = {
-            name: _route(table, scans[name], options_of(name), plan, top_k)
+            name: _careful(
+                _route(table, scans[name], options_of(name), plan, top_k), scans[name], table, plan
+            )
             for name, table in tables.items()
         }
         if text is None:
@@ -212,7 +217,7 @@ class Router:
     ) -> RoutedReference:
         """Chooses the reader of one table, of which a plan has these scans."""
         own_name = f"{_next_prefix()}_0"
-        route = _route(table, scans, options, plan, None)
+        route = _careful(_route(table, scans, options, plan, None), scans, table, plan)
         return _reference(table.name[-1], own_name, table, route, scans)
 
     def is_current(self, routed: RoutedQuery) -> bool:
@@ -309,11 +314,23 @@ def _route(
         path, reason = "native", "no filter to apply early"
     elif path == "native_pushdown" and has_join(plan):
         path, reason = "native", PUSHDOWN_BUG
-    filters = [expression for scan in scans for expression in scan.filters]
-    if path != "native" and can_fail(filters, table.schema):
-        # The order in which conditions are evaluated could show.
-        path, reason = "native", "a condition that can fail on a value is left to DataFusion"
     return Route(path=path, reason=reason, options=options)
+
+
+def _careful(
+    route: Route, scans: list[PlannedScan], table: ParquetTable, plan: LogicalPlan
+) -> Route:
+    """A route, unless it could show in the answer that DataFusion does not read the table."""
+    if route.path == "native":
+        return route
+    filters = [expression for scan in scans for expression in scan.filters]
+    if can_fail(filters, table.schema):
+        reason = "a condition that can fail on a value is left to DataFusion"
+    elif narrows_outer_join(plan):
+        reason = _OUTER_JOIN_BUG
+    else:
+        return route
+    return Route(path="native", reason=reason, options=route.options)
 
 
 def _native(

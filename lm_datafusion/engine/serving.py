@@ -159,7 +159,7 @@ class QueryServer:
             return frame.native
         epoch = self.epoch
         statement = self._statement(frame)
-        if statement is None and self._is_now(frame.epoch):
+        if frame.statement is None and statement is None and self._is_now(frame.epoch):
             served = self._made_again(frame, epoch)
             if served is not None:
                 return served
@@ -198,7 +198,10 @@ class QueryServer:
         self, source: LateDataFrame, scans: dict[TableName, list[PlannedScan]], plan: LogicalPlan
     ) -> RoutedQuery:
         if source.statement is not None:
-            return self._routed(source, source.statement)
+            statement = self._statement(source)
+            if statement is None:
+                return RoutedQuery(text=None, references=())
+            return self._routed(source, statement)
         table = self._tables.read_by(source.native)
         if table is None or not scans.get(table.name):
             return RoutedQuery(text=None, references=())

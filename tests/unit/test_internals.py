@@ -351,3 +351,20 @@ def test_expr_canonical_name_tells_expressions_apart():
     assert parsed("a = 1").canonical_name() == parsed("(a) = (1)").canonical_name()
     assert parsed("a = 1").canonical_name() != parsed("a = '1'").canonical_name()
     assert parsed("s LIKE 'x'").canonical_name() != parsed("s ILIKE 'x'").canonical_name()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_grouping_has_as_many_partitions_as_the_session_is_set_to(count):
+    context = SessionContext(SessionConfig().with_target_partitions(count))
+    query = "SELECT column1 FROM (VALUES (1), (2)) GROUP BY column1"
+    assert context.sql(query).execution_plan().partition_count == count
+    context.sql("SET datafusion.execution.target_partitions = 5")
+    assert context.sql(query).execution_plan().partition_count == 5
+
+
+def test_the_plan_of_a_case_shows_its_operands():
+    frame = SessionContext().from_pydict({"id": [1]}, name="t")
+    expression = frame.parse_sql_expr("CASE WHEN id > 1 THEN 10 / id ELSE 3 END > 2")
+    (case, _) = expression.rex_call_operands()
+    assert case.variant_name() == "Case"
+    assert any("/" in str(operand) for operand in case.rex_call_operands())
