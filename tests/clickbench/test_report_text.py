@@ -100,6 +100,13 @@ def test_what_cannot_be_compared_is_in_no_sum(data):
     assert fewer.baseline_wall_s == found.summary.baseline_wall_s
 
 
+def test_a_run_that_was_interrupted_claims_nothing(data):
+    data["queries"]["q42"]["faults"] = {}
+    found = compare_engines(data, "datafusion", "lm")
+    assert found.summary.not_compared == 1
+    assert "q42 duckdb: answer not compared yet" in render_text(data, found)
+
+
 def test_two_runs_are_too_few(data):
     for part in data["queries"].values():
         for engine in part["engines"].values():
