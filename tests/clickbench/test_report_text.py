@@ -47,7 +47,7 @@ def test_a_line_of_the_table(data, lines, query, kind):
     assert (float(low) <= 1.0 <= float(high)) == (kind == "no change")
 
 
-def test_change_is_written_as_in_the_seed(lines):
+def test_how_a_change_is_written(lines):
     change = cells(lines[:50], "Query 1 ")[3]
     assert change.startswith("+")
     assert 1.8 < float(change[1:].split("x")[0]) < 2.2
