@@ -116,6 +116,8 @@ def trouble_of(part: dict[str, Any], word: str) -> str:
         return "not run"
     if engine["state"] != "ok":
         return str(engine["state"])
+    if any(run["digest"] not in part["faults"] for run in engine["runs"]):
+        return "answer not compared yet"
     return "wrong answer" if word in wrong_engines(part) else ""
 
 

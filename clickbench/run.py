@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 from clickbench.queries import QUERY_COUNT, QueryChoiceError, load_queries, parse_choice
@@ -127,11 +128,14 @@ def _run(arguments: argparse.Namespace) -> int:
         say=lambda line: print(line, flush=True),
         guard=lambda: check_unchanged(files, results.data["settings"]["data"]),
     )
-    try:
-        schedule.run(queries)
-    finally:
-        for contender in contenders:
-            contender.close()
+    # Workers inherit the folder, and what they leave in it (Spark, spilled sorts) goes with it.
+    with tempfile.TemporaryDirectory(prefix="clickbench-", ignore_cleanup_errors=True) as folder:
+        os.environ["TMPDIR"] = folder
+        try:
+            schedule.run(queries)
+        finally:
+            for contender in contenders:
+                contender.close()
     return _conclude(results)
 
 

@@ -47,7 +47,7 @@ def test_a_line_of_the_table(data, lines, query, kind):
     assert (float(low) <= 1.0 <= float(high)) == (kind == "no change")
 
 
-def test_change_is_written_as_in_the_seed(lines):
+def test_how_a_change_is_written(lines):
     change = cells(lines[:50], "Query 1 ")[3]
     assert change.startswith("+")
     assert 1.8 < float(change[1:].split("x")[0]) < 2.2
@@ -98,6 +98,13 @@ def test_what_cannot_be_compared_is_in_no_sum(data):
     left = {k: v for k, v in data["queries"].items() if k not in ("q03", "q04", "q05")}
     fewer = compare_engines({**data, "queries": left}, "datafusion", "lm").summary
     assert fewer.baseline_wall_s == found.summary.baseline_wall_s
+
+
+def test_a_run_that_was_interrupted_claims_nothing(data):
+    data["queries"]["q42"]["faults"] = {}
+    found = compare_engines(data, "datafusion", "lm")
+    assert found.summary.not_compared == 1
+    assert "q42 duckdb: answer not compared yet" in render_text(data, found)
 
 
 def test_two_runs_are_too_few(data):

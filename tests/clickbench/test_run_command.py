@@ -36,7 +36,7 @@ def words(data, out, *more, engines="datafusion,duckdb", queries=QUERIES, repeat
 
 def run(command):
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=ROOT, capture_output=True, text=True, timeout=250, check=False
     )
     return done.returncode, done.stdout + done.stderr
 
