@@ -193,7 +193,9 @@ class QueryServer:
         self, source: LateDataFrame, scans: dict[TableName, list[PlannedScan]], plan: LogicalPlan
     ) -> RoutedQuery:
         if source.statement is not None:
-            return self._routed(source, source.statement)
+            is_bound = self._statement(source) is not None
+            nothing = RoutedQuery(text=None, references=())
+            return self._routed(source, source.statement) if is_bound else nothing
         table = self._tables.read_by(source.native)
         if table is None or not scans.get(table.name):
             return RoutedQuery(text=None, references=())
