@@ -4,9 +4,6 @@ In: Parquet files, SQL. Out: Arrow tables, and counts of what the Parquet reader
 
 Counts come from two places and have the same names: lm_datafusion's own scan reports, and the
 numbers DataFusion prints for its reader under EXPLAIN ANALYZE, which runs the query once more.
-
-Why lm_datafusion gets the view's text in place of `hits`: its session serves the tables a query
-names, and does not look into views yet. DataFusion plans both texts alike.
 """
 
 from __future__ import annotations
@@ -21,7 +18,6 @@ import pyarrow as pa
 import lm_datafusion
 from clickbench.engines.engine import EngineError
 from lm_datafusion.options import AccessPath
-from lm_datafusion.sql.statement import parse_query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,22 +97,24 @@ class LateDataFusion:
         self._seen: list[ScanReport] = []
 
     def open(self, files: Sequence[str], threads: int) -> None:
-        """Makes the session; the view's text is put into each query."""
+        """Makes the session and the view."""
         self._native.open(files, threads)
         if self._path == "dataset":
             options = lm_datafusion.ScanOptions(threads=threads, string_type="string_view")
             self._context = lm_datafusion.SessionContext(_config(threads, "false"))
             self._dataset = lm_datafusion.dataset(list(files), options=options)
             self._context.register_dataset("hits_raw", self._dataset)
+            self._context.sql(f"CREATE VIEW hits AS {HITS}")
             return
         options = lm_datafusion.ScanOptions(threads=threads, path=self._path)  # type: ignore[arg-type]
         self._context = lm_datafusion.SessionContext(_config(threads, "false"), options=options)
         self._context.register_parquet("hits_raw", _location(files))
+        self._context.sql(f"CREATE VIEW hits AS {HITS}")
 
     def run(self, sql: str) -> pa.Table:
         """The answer."""
         self._seen = self._reports() if self._dataset is not None else []
-        return _collect(self.context.sql(_with_view(sql)))
+        return _collect(self.context.sql(sql))
 
     def pruned(self, sql: str) -> dict[str, Any]:
         """What the scans of the last run skipped; from another run if DataFusion read."""
@@ -128,7 +126,7 @@ class LateDataFusion:
         paths = {report.path for report in reports}
         if paths == {"late"}:
             return _summed(reports)
-        counts = _analyzed(self.context, _with_view(sql))
+        counts = _analyzed(self.context, sql)
         return {"reader": " and ".join(sorted(paths)), **counts}
 
     def close(self) -> None:
@@ -171,17 +169,6 @@ def _collect(frame: datafusion.DataFrame) -> pa.Table:
     batches = frame.collect()
     # The schema of batches may forbid nulls where that of the plan allows them.
     return pa.Table.from_batches(batches, schema=None if batches else frame.schema())
-
-
-def _with_view(sql: str) -> str:
-    """The query with the view's text in place of the name `hits`."""
-    query = parse_query(sql)
-    assert query is not None, sql
-    for reference in sorted(query.references, key=lambda r: r.start, reverse=True):
-        if reference.name == ("hits",):
-            alias = "" if reference.has_alias else " AS hits"
-            sql = f"{sql[: reference.start]}({HITS}){alias}{sql[reference.stop :]}"
-    return sql
 
 
 def _summed(reports: list[ScanReport]) -> dict[str, Any]:

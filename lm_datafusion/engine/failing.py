@@ -100,8 +100,6 @@ _COMPARING = frozenset(
         "<=",
         ">",
         ">=",
-        "AND",
-        "OR",
         "||",
         "IS DISTINCT FROM",
         "IS NOT DISTINCT FROM",
@@ -113,6 +111,8 @@ _TO_TEXT_OR_WIDE = re.compile(r" AS (?:Utf8|LargeUtf8|Utf8View|Float64|Int64)\)\
 def can_fail(filters: Iterable[Expr], schema: pa.Schema) -> bool:
     """Whether one of the filters may raise on some value of the columns of a schema."""
     waiting = list(filters)
+    if any(expression.variant_name() == "Literal" for expression in waiting):
+        return True  # DataFusion fails to hand a NULL to a dataset.
     while waiting:
         expression = waiting.pop()
         kind = expression.variant_name()
@@ -142,6 +142,10 @@ def _is_safe(expression: Expr, kind: str, schema: pa.Schema) -> bool:
 def _is_safe_operator(expression: Expr, schema: pa.Schema) -> bool:
     operator = expression.rex_call_operator()
     _, right = expression.rex_call_operands()
+    if operator in ("AND", "OR"):
+        # x <> x is `x IS NULL AND NULL`, and again there is a NULL to hand to a dataset.
+        operands = expression.rex_call_operands()
+        return all(operand.variant_name() != "Literal" for operand in operands)
     if operator in _ARITHMETIC:
         # Integers wrap around; decimals and times overflow.
         types = _types(expression.rex_call_operands(), schema)

@@ -70,3 +70,14 @@ def test_filters_above_outer_joins_are_left_to_datafusion(statement):
     for session in sessions.values():
         assert told(session) == expected
         assert {report.path for report in session.scan_reports()} == {"native"}
+
+
+def test_a_condition_that_is_null_is_not_handed_to_a_dataset():
+    """DataFusion's own translation of it for a dataset raises a TypeError."""
+    plain, _, sessions = contexts()
+    statement = (
+        "SELECT t.n FROM tc t JOIN ta u ON t.id = u.id WHERE NOT (t.grp = t.grp) AND t.n > 1"
+    )
+    for query in (statement, f"{statement} AND t.name IS NOT NULL AND u.id > 2"):
+        for session in sessions.values():
+            assert rows_of(session.sql(query)) == rows_of(plain.sql(query))
