@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 _numbers = itertools.count()
 _OWN_NAME = re.compile(r"__lm_\d+(_\d+)")
 _TELLS_TIME = re.compile(rf"\b(?:{'|'.join(STABLE_FUNCTIONS)})\b", re.IGNORECASE)
-_NO_TEXT = "no SQL is known that surely means the frame"
+NO_TEXT = "no SQL is known that surely means the frame"
 # Which side becomes the left one depends on what it knows of the tables' sizes.
 _OUTER_JOIN_BUG = "DataFusion 55 may filter the wrong side of an outer join whose sides it swaps"
 
@@ -191,10 +191,10 @@ class Router:
             )
             for name, table in tables.items()
         }
-        if text is None:
-            return _native(tables, routes, scans).as_native(_NO_TEXT)
         if all(route.path == "native" for route in routes.values()):
             return _native(tables, routes, scans)
+        if text is None:
+            return _native(tables, routes, scans).as_native(NO_TEXT)
         # What is to be read is listed anew; what is left to DataFusion, DataFusion lists.
         tables = {name: table for name in tables if (table := self._tables.find_table(name))}
         try:

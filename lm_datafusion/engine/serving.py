@@ -33,7 +33,7 @@ from lm_datafusion.engine.frame import (
 )
 from lm_datafusion.engine.parquet_scan import scanned_files
 from lm_datafusion.engine.plan_scans import planned_scans, scanned_columns
-from lm_datafusion.engine.routing import RoutedQuery, Router
+from lm_datafusion.engine.routing import NO_TEXT, RoutedQuery, Router
 from lm_datafusion.engine.run_reports import RunReports
 from lm_datafusion.engine.tables import Tables, dotted, same_plan, unparsed
 from lm_datafusion.errors import FileChangedError, LateError
@@ -158,6 +158,12 @@ class QueryServer:
         if frame.statement is None and _is_large(frame.native):
             return frame.native
         epoch = self.epoch
+        if frame.statement is None:
+            left = self._newly_routed(frame, None)
+            reasons = [reference.route.reason for reference in left.references]
+            if reasons and NO_TEXT not in reasons:
+                # Nothing to gain from another reader: not even SQL is made of it.
+                return self._run(frame.native, left, None, epoch)
         statement = self._statement(frame)
         if frame.statement is None and statement is None and self._is_now(frame.epoch):
             served = self._made_again(frame, epoch)
