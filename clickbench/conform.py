@@ -13,8 +13,9 @@ Invariant: every row that comes in is either in the table or among the bad ones.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +25,8 @@ import pyarrow.parquet as pq
 from clickbench.schema import DATE_COLUMNS, SCHEMA, TIME_COLUMNS
 from clickbench.tsv import NULL, has_backslash, unescape
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
+_Quick = Callable[[pa.Array, pa.Field], pa.Array]
+_Read = Callable[[Any], Any]
 _SHOWN = 40  # bytes of a value in a reason
 
 
@@ -52,12 +52,29 @@ class _Judge:
         self.bad: dict[int, str] = {}
         self.repaired: Counter[str] = Counter()
 
-    def slowly(self, name: str, values: list[Any], read: Callable[[Any], Any]) -> pa.Array:
+    def convert(
+        self, column: pa.Array, expected: pa.Field, quick: _Quick, read: _Read, row: int = 0
+    ) -> pa.Array:
+        """Converts a column at once or, where that fails, the halves of it that can be.
+
+        Text goes value by value when something is odd about it, since escapes are in many rows.
+        """
+        try:
+            return quick(column, expected)
+        except (pa.ArrowInvalid, ValueError):
+            half = len(column) // 2
+            if half == 0 or pa.types.is_string(expected.type):
+                return self._slowly(expected, column.to_pylist(), read, row)
+            first = self.convert(column.slice(0, half), expected, quick, read, row)
+            rest = self.convert(column.slice(half), expected, quick, read, row + half)
+            return pa.concat_arrays([first, rest])
+
+    def _slowly(self, expected: pa.Field, values: list[Any], read: _Read, start: int) -> pa.Array:
         """Reads value by value; a row whose value cannot be read is bad."""
-        kind = SCHEMA.field(name).type
+        name, kind = expected.name, expected.type
         blank: Any = "" if pa.types.is_string(kind) else 0
         out = []
-        for row, value in enumerate(values):
+        for row, value in enumerate(values, start):
             try:
                 out.append(read(value))
             except ValueError as error:
@@ -88,11 +105,8 @@ def conform_text(columns: list[pa.Array]) -> Conformed:
     judge = _Judge(len(columns[0]))
     arrays = []
     for column, expected in zip(columns, SCHEMA, strict=True):
-        try:
-            arrays.append(_quick_text(column, expected))
-        except (pa.ArrowInvalid, ValueError):
-            read = _text_reader(expected, judge)
-            arrays.append(judge.slowly(expected.name, column.to_pylist(), read))
+        read = _text_reader(expected, judge)
+        arrays.append(judge.convert(column, expected, _quick_text, read))
     return judge.finish(arrays)
 
 
@@ -152,10 +166,8 @@ def conform_batch(batch: pa.RecordBatch) -> Conformed:
             raise SchemaError(f"there is no column {expected.name}")
         column = batch.column(index)
         try:
-            arrays.append(_quick_value(column, expected))
-        except (pa.ArrowInvalid, ValueError):
             read = _value_reader(expected, judge)
-            arrays.append(judge.slowly(expected.name, column.to_pylist(), read))
+            arrays.append(judge.convert(column, expected, _quick_value, read))
         except pa.ArrowNotImplementedError:
             raise SchemaError(
                 f"column {expected.name} is {column.type}, which cannot become {expected.type}"

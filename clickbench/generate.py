@@ -11,7 +11,7 @@ out the page index, and rows would have to cross from Python to Java for it. Spa
 cores, the order, the retries, and on a cluster the machines (the folder has to be shared then).
 A file is one task, so fewer files than cores leave cores idle.
 
-Measured on 2 cores: 10 million rows in about 2 minutes.
+Measured on 2 cores: 10 million rows in 121 s, with 2.7 GB for all processes together.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from clickbench.layout import LAYOUTS, write_file
 from clickbench.manifest import FileEntry, ManifestError, Workplace, file_checksum
 from clickbench.model.plan import BLOCK_ROWS, MODEL_VERSION, make_plan
-from clickbench.progress import Progress
+from clickbench.progress import INTERRUPTED, Progress
 from clickbench.spark_session import JavaMissingError, run_tasks
 
 if TYPE_CHECKING:
@@ -96,6 +96,9 @@ def main(arguments: argparse.Namespace) -> int:
     except (ManifestError, JavaMissingError) as error:
         print(error, file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on where this one was", file=sys.stderr)
+        return INTERRUPTED
     print(
         f"{manifest['rows']:,} rows in {len(manifest['files'])} files, {manifest['bytes']:,} bytes,"
         f" checksum {manifest['checksum']}, {time.monotonic() - start:.1f} s"

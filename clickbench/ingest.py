@@ -33,7 +33,7 @@ from clickbench.conform import (
 )
 from clickbench.layout import LAYOUTS, write_file
 from clickbench.manifest import FileEntry, ManifestError, Workplace, file_checksum
-from clickbench.progress import Progress
+from clickbench.progress import INTERRUPTED, Progress
 from clickbench.schema import SCHEMA
 from clickbench.sources import (
     Piece,
@@ -95,6 +95,9 @@ def main(arguments: argparse.Namespace) -> int:
     except (ManifestError, SourceError, SchemaError, JavaMissingError) as error:
         print(error, file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on where this one was", file=sys.stderr)
+        return INTERRUPTED
     print(
         f"{manifest['rows']:,} rows in {len(manifest['files'])} files, {manifest['bytes']:,} bytes,"
         f" {time.monotonic() - start:.1f} s"

