@@ -45,6 +45,7 @@ _SUMMED = (
     "rows_total",
     "rows_selected",
     "bytes_scanned",
+    "bytes_metadata",
 )
 _NUMBER = r"(?P<{0}>[\d.]+)(?P<{0}_unit> [KMBT])?"
 _PRUNED = re.compile(
