@@ -19,7 +19,7 @@ class Pruned:
 
     `by_files` counts row groups of files that were dropped, or not needed, as a whole;
     `row_groups_left` is what remains of `row_groups` after all levels. Pages are those of the row
-    groups left.
+    groups left. `bytes_read` has what was read to prune in it, where an engine tells it.
     """
 
     reader: str
@@ -69,7 +69,7 @@ def pruned_of(part: dict[str, Any], word: str, row_groups: int) -> Pruned | None
         pages=counts.get("pages_total", 0),
         pages_pruned=counts.get("pages_pruned", 0),
         rows_pruned=_rows_pruned(counts),
-        bytes_read=counts.get("bytes_scanned", 0),
+        bytes_read=counts.get("bytes_scanned", 0) + counts.get("bytes_metadata", 0),
     )
 
 

@@ -41,12 +41,14 @@ _SUMMED = (
     "rows_total",
     "rows_selected",
     "bytes_scanned",
+    "bytes_metadata",
 )
 _NUMBER = r"(?P<{0}>[\d.]+)(?P<{0}_unit> [KMBT])?"
 _PRUNED = re.compile(
     rf"(?P<name>\w+)={_NUMBER.format('total')} total → {_NUMBER.format('left')} matched"
     rf"(?: -> {_NUMBER.format('full')} fully matched)?"
 )
+_ROWS_OUT = re.compile(r"DataSourceExec: .*?metrics=\[output_rows=([\d.]+(?: [KMBT])?)")
 _UNITS = {None: 1, " K": 10**3, " M": 10**6, " B": 10**9, " T": 10**12}
 
 
@@ -181,7 +183,7 @@ def _summed(reports: list[ScanReport]) -> dict[str, Any]:
         total["rows_in"] += step["rows_in"]
         total["rows_out"] += step["rows_out"]
     counts["steps"] = [{"predicate": name, **rows} for name, rows in steps.items()]
-    return {"reader": plain[0]["path"], **counts}
+    return {"reader": plain[0]["path"], "rows_out": counts["rows_selected"], **counts}
 
 
 def _analyzed(context: datafusion.SessionContext, sql: str) -> dict[str, Any]:
@@ -204,6 +206,7 @@ def _analyzed(context: datafusion.SessionContext, sql: str) -> dict[str, Any]:
         counts[name] = sum(
             _plain(found) for found in re.findall(rf"{name}=([\d.]+(?: [KMBT])?)", text)
         )
+    counts["rows_out"] = sum(_plain(found) for found in _ROWS_OUT.findall(text))
     return counts
 
 

@@ -49,8 +49,7 @@ class Spark:
 
     def run(self, sql: str) -> pa.Table:
         """The answer."""
-        assert self._session is not None, "not open"
-        return self._session.sql(translate(sql, "spark")).toArrow()
+        return self.session.sql(translate(sql, "spark")).toArrow()
 
     def pruned(self, sql: str) -> dict[str, Any]:  # noqa: ARG002 - the protocol's
         """Spark does not tell."""
@@ -64,6 +63,12 @@ class Spark:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+
+    @property
+    def session(self) -> SparkSession:
+        """The open session."""
+        assert self._session is not None, "not open"
+        return self._session
 
 
 def _settings(threads: int, folder: str) -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""Notebooks, kept without outputs, and what they share."""
