@@ -23,6 +23,7 @@ def make(*words):
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_demo_and_the_demo_again(tmp_path):
     pytest.importorskip("pyspark", reason="needs the extra `spark`")
     place = tmp_path / "demo"
