@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import argparse
 
 HELP = "compare data with what is published about ClickBench"
+_LEAST_ROWS = 100_000
 _ALWAYS_LISTED = ("predicate", "row groups left")
 
 
@@ -87,6 +88,10 @@ def print_table(results: list[Result], rows: int, *, everything: bool) -> None:
         print("\nnot checked at this size:")
         for entry in skipped:
             print(f"     {entry.group}, {entry.name}: {entry.reason}")
+    if rows < _LEAST_ROWS:
+        print(
+            f"\nBelow {_LEAST_ROWS:,} rows most counters have a row or two: shares by visit shift."
+        )
     print(f"\n{len(checks)} checks, {len(failed)} outside tolerance, {len(skipped)} not made")
 
 

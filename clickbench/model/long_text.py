@@ -1,7 +1,7 @@
 """A column of long texts: a key, a beginning and a length per row, written once per key.
 
 In: `Texts`. Out: an Arrow string array. A text is a literal, then (if it has to be unique)
-twelve letters of its key, then slices of soup up to its length.
+twelve letters of its key, otherwise three, then slices of soup up to its length.
 
 Invariant: rows with the same key have the same literal, length and kind.
 """
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from clickbench.model import lexicon
-from clickbench.model.text import Spans
+from clickbench.model.text import CODE_BYTES, Spans
 
 if TYPE_CHECKING:
     from clickbench.model.noise import Bits, Flags, Integers, Noise, Numbers
@@ -69,13 +69,16 @@ def write_urls(texts: Texts, noise: Noise) -> pa.Array:
     arena = lexicon.arena()
     literal = arena.literal(texts.literal[rows])
     unique = texts.unique[rows]
-    rest = texts.size[rows].astype(np.int64) - literal.lengths - _TAIL_BYTES * unique
-    rest = np.maximum(rest, 0)
+    more = texts.size[rows] > 0
+    first_code, *codes = arena.tail(keys)
+    tail = np.where(unique, _TAIL_BYTES, np.where(more, CODE_BYTES, 0))
+    rest = np.maximum(texts.size[rows].astype(np.int64) - literal.lengths - tail, 0)
     cyrillic = noise.uniform("cyrillic", keys) < _CYRILLIC_URLS
     words = np.where(cyrillic & (rest > 24), rest // 2, 0)
     parts = [
         literal,
-        *(_only(part, unique) for part in arena.tail(keys)),
+        _only(first_code, more | unique),
+        *(_only(part, unique) for part in codes),
         arena.url(noise.bits("url slice", keys), rest - words),
         arena.russian(noise.bits("url words", keys), words),
     ]

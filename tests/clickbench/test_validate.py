@@ -69,7 +69,7 @@ def test_what_is_wrong_is_noticed(tmp_path, capsys, hits):
         ("predicate", "Q28"),
         ("top AdvEngineID (Q7)", "2"),
         ("bytes by row", "URL"),
-        ("distinct values", "URL"),
+        ("top URL (Q33)", "any other"),
         ("URL bytes of CounterID (Q27)", "233773"),
     } <= found
     assert re.search(r"^FAIL predicate +Q28 ", capsys.readouterr().out, re.MULTILINE)
