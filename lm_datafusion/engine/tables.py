@@ -19,17 +19,16 @@ from typing import TYPE_CHECKING
 import datafusion
 from datafusion.unparser import Dialect, Unparser
 
-from lm_datafusion import plan
 from lm_datafusion.engine.parquet_scan import scanned_files
 from lm_datafusion.engine.plan_scans import planned_scans
+from lm_datafusion.plan import Table, TableFile
 from lm_datafusion.predicate.literals import quote_identifier
 from lm_datafusion.sql.statement import parse_query
 from lm_datafusion.storage import LocalStorage
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from datafusion import DataFrame, LogicalPlan
-    from datafusion.catalog import Table
+    from datafusion import DataFrame, LogicalPlan, catalog
 
     from lm_datafusion.engine.parquet_scan import ListedFile
     from lm_datafusion.sql.statement import Query
@@ -57,10 +56,10 @@ class ParquetTable:
         """What DataFusion may call it when it prints a plan."""
         return {self.name[-1], ".".join(self.name)}
 
-    def as_table(self) -> plan.Table:
+    def as_table(self) -> Table:
         """The files as our own reader takes them, in the types DataFusion gives."""
-        files = tuple(plan.TableFile(path=file.path, partition={}) for file in self.files)
-        return plan.Table(storage=LocalStorage(), files=files, schema=self.schema)
+        files = tuple(TableFile(path=file.path, partition={}) for file in self.files)
+        return Table(storage=LocalStorage(), files=files, schema=self.schema)
 
     @property
     def is_unchanged(self) -> bool:
@@ -176,7 +175,7 @@ class Tables:
         except Exception:  # noqa: BLE001 DataFusion raises its own class
             return None
 
-    def load(self, name: TableName) -> Table:
+    def load(self, name: TableName) -> catalog.Table:
         """The table itself, as it is in the catalog."""
         return self._context.table_provider(dotted(name))
 

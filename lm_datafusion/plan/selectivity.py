@@ -82,30 +82,49 @@ def _comparison(
     column: ColumnReference, operator: Operator, literal: pa.Scalar, statistics: PruningStatistics
 ) -> float:
     if operator is Operator.EQ:
-        return EQUAL
+        return _equal_share(column, statistics)
     if operator is Operator.NE:
-        return 1.0 - EQUAL
+        return 1.0 - _equal_share(column, statistics)
     below = _share_below(column, literal, statistics)
     if below is None:
         return RANGE
     return below if operator in (Operator.LT, Operator.LE) else 1.0 - below
 
 
+def _equal_share(column: ColumnReference, statistics: PruningStatistics) -> float:
+    """A whole number between bounds that are near has few others to share the rows with."""
+    bounds = _bounds(column, statistics)
+    lower = statistics.min_values(column.path)
+    if bounds is None or lower is None or not pa.types.is_integer(lower.type):
+        return EQUAL
+    low, high = bounds
+    return max(EQUAL, 1.0 / (high - low + 1.0))
+
+
 def _share_below(
     column: ColumnReference, literal: pa.Scalar, statistics: PruningStatistics
 ) -> float | None:
+    bounds = _bounds(column, statistics)
+    try:
+        value = _number(literal)
+    except (TypeError, ValueError):
+        return None
+    if bounds is None or value is None or bounds[1] <= bounds[0]:
+        return None
+    low, high = bounds
+    return min(1.0, max(0.0, (value - low) / (high - low)))
+
+
+def _bounds(column: ColumnReference, statistics: PruningStatistics) -> tuple[float, float] | None:
+    """The smallest and largest value of a column, as numbers."""
     lower, upper = statistics.min_values(column.path), statistics.max_values(column.path)
     if lower is None or upper is None:
         return None
     try:
-        low = _number(pc.min(lower))
-        high = _number(pc.max(upper))
-        value = _number(literal)
+        low, high = _number(pc.min(lower)), _number(pc.max(upper))
     except (pa.ArrowException, TypeError, ValueError):
         return None
-    if low is None or high is None or value is None or high <= low:
-        return None
-    return min(1.0, max(0.0, (value - low) / (high - low)))
+    return None if low is None or high is None else (low, high)
 
 
 def _number(scalar: pa.Scalar) -> float | None:
