@@ -1,4 +1,4 @@
-"""The 43 queries, read from `queries/qNN.sql`, the only copy.
+"""The 43 queries and their view, read from `queries/`, the only copy.
 
 In: a choice like `20-26` or `0,5,40-42`. Out: number and text of each query chosen.
 """
@@ -54,3 +54,9 @@ def load_queries(numbers: tuple[int, ...]) -> tuple[Query, ...]:
         with open(os.path.join(_FOLDER, f"q{number:02}.sql"), encoding="utf-8") as file:
             queries.append(Query(name=f"q{number:02}", sql=file.read().strip().rstrip(";")))
     return tuple(queries)
+
+
+def load_view() -> str:
+    """The statement that makes the table of the queries of the table `hits_raw`."""
+    with open(os.path.join(_FOLDER, "view.sql"), encoding="utf-8") as file:
+        return file.read().strip().rstrip(";")

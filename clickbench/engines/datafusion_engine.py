@@ -17,6 +17,7 @@ import pyarrow as pa
 
 import lm_datafusion
 from clickbench.engines.engine import EngineError
+from clickbench.queries import load_view
 from lm_datafusion.options import AccessPath
 
 if TYPE_CHECKING:
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
 
     from lm_datafusion.metrics import ScanReport
 
-HITS = (
-    'SELECT * EXCEPT ("EventDate"), CAST(CAST("EventDate" AS INTEGER) AS DATE) AS "EventDate"'
-    " FROM hits_raw"
-)
 _SUMMED = (
     "files",
     "files_pruned",
@@ -64,7 +61,7 @@ class DataFusion:
         """Makes the session and the view."""
         self._context = datafusion.SessionContext(_config(threads, self._pushdown))
         self._context.register_parquet("hits_raw", _location(files))
-        self._context.sql(f"CREATE VIEW hits AS {HITS}")
+        self._context.sql(load_view())
 
     def run(self, sql: str) -> pa.Table:
         """The answer."""
@@ -106,12 +103,12 @@ class LateDataFusion:
             self._context = lm_datafusion.SessionContext(_config(threads, "false"))
             self._dataset = lm_datafusion.dataset(list(files), options=options)
             self._context.register_dataset("hits_raw", self._dataset)
-            self._context.sql(f"CREATE VIEW hits AS {HITS}")
+            self._context.sql(load_view())
             return
         options = lm_datafusion.ScanOptions(threads=threads, path=self._path)  # type: ignore[arg-type]
         self._context = lm_datafusion.SessionContext(_config(threads, "false"), options=options)
         self._context.register_parquet("hits_raw", _location(files))
-        self._context.sql(f"CREATE VIEW hits AS {HITS}")
+        self._context.sql(load_view())
 
     def run(self, sql: str) -> pa.Table:
         """The answer."""

@@ -22,15 +22,12 @@ import pyarrow.parquet as pq
 
 import lm_datafusion as lm
 from clickbench.model.hits import generate_table
-from clickbench.queries import QUERY_COUNT, load_queries
+from clickbench.queries import QUERY_COUNT, load_queries, load_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 REPEATS = 15
-VIEW = """CREATE VIEW hits AS
-SELECT * EXCEPT ("EventDate"), CAST(CAST("EventDate" AS INTEGER) AS DATE) AS "EventDate"
-FROM hits_raw"""
 
 
 def main() -> None:
@@ -56,7 +53,7 @@ def _native() -> lm.SessionContext:
 
 def _session(context: datafusion.SessionContext, path: str) -> datafusion.SessionContext:
     context.register_parquet("hits_raw", path)
-    context.sql(VIEW)
+    context.sql(load_view())
     return context
 
 

@@ -12,13 +12,10 @@ import pytest
 import lm_datafusion as lm
 from clickbench.answers import to_rows
 from clickbench.model.hits import generate_table
-from clickbench.queries import QUERY_COUNT, load_queries
+from clickbench.queries import QUERY_COUNT, load_queries, load_view
 from clickbench.referee import Referee
 
 ROWS = 30_000
-VIEW = """CREATE VIEW hits AS
-SELECT * EXCEPT ("EventDate"), CAST(CAST("EventDate" AS INTEGER) AS DATE) AS "EventDate"
-FROM hits_raw"""
 
 
 def nullable(table):
@@ -45,7 +42,7 @@ def hits(request, tmp_path_factory):
 
 def session(path, context):
     context.register_parquet("hits_raw", path)
-    context.sql(VIEW)
+    context.sql(load_view())
     return context
 
 
