@@ -44,8 +44,6 @@ VALUE_WEIGHT = 5.0
 # second pass over the file, and for a filter inside the reader.
 TWO_PASSES_PAY = 4.0
 PUSHDOWN_PAYS = 6.0
-
-
 # What is left after statistics may weigh so much without a thought: about 0.2 s on one core.
 SMALL_WEIGHT = 200_000_000
 PUSHDOWN_BUG = "filter pushdown under a join loses rows in DataFusion 55"

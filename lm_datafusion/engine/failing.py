@@ -11,7 +11,6 @@ Invariant: what is not known to be safe can fail.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -105,7 +104,19 @@ _COMPARING = frozenset(
         "IS NOT DISTINCT FROM",
     }
 )
-_TO_TEXT_OR_WIDE = re.compile(r" AS (?:Utf8|LargeUtf8|Utf8View|Float64|Int64)\)\)?$")
+_TEXTS = frozenset({"Utf8", "LargeUtf8", "Utf8View"})
+# What holds every value of a type, besides texts.
+_WIDER = {
+    "Int8": frozenset({"Int16", "Int32", "Int64", "Float32", "Float64", "Date32"}),
+    "Int16": frozenset({"Int32", "Int64", "Float32", "Float64", "Date32"}),
+    "Int32": frozenset({"Int64", "Float64", "Date32"}),
+    "Int64": frozenset({"Float64"}),
+    "UInt8": frozenset({"UInt16", "UInt32", "UInt64", "Int16", "Int32", "Int64", "Float64"}),
+    "UInt16": frozenset({"UInt32", "UInt64", "Int32", "Int64", "Float64"}),
+    "UInt32": frozenset({"UInt64", "Int64", "Float64"}),
+    "UInt64": frozenset({"Float64"}),
+    "Float32": frozenset({"Float64"}),
+}
 
 
 def can_fail(filters: Iterable[Expr], schema: pa.Schema) -> bool:
@@ -133,10 +144,28 @@ def _is_safe(expression: Expr, kind: str, schema: pa.Schema) -> bool:
         return name in _SAFE_FUNCTIONS and (name != "substr" or _has_lengths(expression))
     if kind == "Cast":
         (operand,) = expression.rex_call_operands()
-        types = _types([operand], schema)
-        is_wide = _TO_TEXT_OR_WIDE.search(str(expression)) is not None
-        return is_wide and all(pa.types.is_signed_integer(t) for t in types)
+        return _is_safe_cast(_type_name(operand, schema), _type_name(expression, schema))
     return kind in _SAFE
+
+
+def _is_safe_cast(before: str, after: str) -> bool:
+    return before == after or (before in _WIDER and after in _TEXTS | _WIDER[before])
+
+
+def _type_name(expression: Expr, schema: pa.Schema) -> str:
+    """The type of a column or a cast as DataFusion prints it; empty where it is not known."""
+    kind = expression.variant_name()
+    if kind == "Column":
+        return (
+            str(schema.field(expression.to_variant().name()).type)
+            .replace("u", "U")
+            .replace("int", "Int")
+            .replace("double", "Float64")
+            .replace("float", "Float32")
+        )
+    if kind == "Cast":
+        return str(expression).removesuffix(")").removesuffix(")").rpartition(" AS ")[2]
+    return ""
 
 
 def _is_safe_operator(expression: Expr, schema: pa.Schema) -> bool:

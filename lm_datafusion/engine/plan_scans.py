@@ -73,11 +73,10 @@ _PLAIN_OPERATORS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedScan:
-    """What a plan asks of one table: rows that meet `filters`, some columns, at most `fetch`."""
+    """What a plan asks of one table: rows that meet `filters`, and some columns."""
 
     filters: tuple[Expr, ...]
     columns: tuple[str, ...]
-    fetch: int | None = None
 
 
 def planned_scans(plan: LogicalPlan) -> dict[tuple[str, ...], list[PlannedScan]]:
@@ -94,7 +93,6 @@ def planned_scans(plan: LogicalPlan) -> dict[tuple[str, ...], list[PlannedScan]]
             scan = PlannedScan(
                 filters=tuple(variant.filters()),
                 columns=tuple(column for _, column in variant.projection()),
-                fetch=variant.fetch(),
             )
             scans.setdefault(name, []).append(scan)
     shown = len(_SCAN_LINE.findall(plan.display_indent()))

@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -60,15 +61,17 @@ if TYPE_CHECKING:
     PlanOver = Callable[[str, Mapping[str, ParquetTable]], LogicalPlan]
 
 _numbers = itertools.count()
-_OWN_NAME = re.compile(r"__lm_\d+(_\d+)")
-_TELLS_TIME = re.compile(rf"\b(?:{'|'.join(STABLE_FUNCTIONS)})\b", re.IGNORECASE)
+# Names that nobody else has: a number drawn when the process starts is in each of them.
+_MARK = f"__lm_{secrets.token_hex(6)}"
+_OWN_NAME = re.compile(rf"{_MARK}_\d+(_\d+)")
+TELLS_TIME = re.compile(rf"\b(?:{'|'.join(STABLE_FUNCTIONS)})\b", re.IGNORECASE)
 NO_TEXT = "no SQL is known that surely means the frame"
 # Which side becomes the left one depends on what it knows of the tables' sizes.
 _OUTER_JOIN_BUG = "DataFusion 55 may filter the wrong side of an outer join whose sides it swaps"
 
 
 def _next_prefix() -> str:
-    return f"__lm_{next(_numbers)}"
+    return f"{_MARK}_{next(_numbers)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,11 +239,13 @@ class Router:
         plan_over: PlanOver,
     ) -> RoutedQuery:
         query = parse_query(text)
-        if query is None or _OWN_NAME.search(text):
+        if query is None:
             raise _UnclearError("the statement is not understood well enough to be changed")
         expansion = _Expansion(tables)
         text = self._expanded(query, expansion)
-        if _TELLS_TIME.search(text):
+        if len(_OWN_NAME.findall(text)) != len(expansion.found):
+            raise _UnclearError("the statement has names in it that we give")
+        if TELLS_TIME.search(text):
             # Two plans of it would be of two times.
             raise _UnclearError("the statement asks for the time")
         own = _own_scans(text, expansion, scans, plan_over)

@@ -33,7 +33,7 @@ from lm_datafusion.engine.frame import (
 )
 from lm_datafusion.engine.parquet_scan import scanned_files
 from lm_datafusion.engine.plan_scans import planned_scans, scanned_columns
-from lm_datafusion.engine.routing import NO_TEXT, RoutedQuery, Router
+from lm_datafusion.engine.routing import NO_TEXT, TELLS_TIME, RoutedQuery, Router
 from lm_datafusion.engine.run_reports import RunReports
 from lm_datafusion.engine.tables import Tables, dotted, same_plan, unparsed
 from lm_datafusion.errors import FileChangedError, LateError
@@ -195,7 +195,7 @@ class QueryServer:
                 served = rebuilt(frame, lambda source: self._source(source, routed[id(source)]))
         except Exception:  # noqa: BLE001 the frame itself says what is wrong, if anything
             return None
-        if served.schema() != frame.native.schema() or not self._is_now(epoch):
+        if not _same_schema(served, frame.native) or not self._is_now(epoch):
             return None
         self._thread.run = run
         return served
@@ -244,7 +244,7 @@ class QueryServer:
                 else:
                     served = self._plan(words + routed.text, statement)
             is_same = self._is_now(epoch) or self._is_read(routed, statement, native)
-            if is_same and served.schema() == native.schema():
+            if is_same and _same_schema(served, native):
                 return served
             reason = "the catalog has changed, or the schema would have"
         except FileChangedError:
@@ -270,8 +270,9 @@ class QueryServer:
         now = self._tables.find_table((own_name,))
         if now is None or set(now.files) != set(reference.table.files):
             raise FileChangedError(f"the files of {dotted(reference.table.name)} changed meanwhile")
+        # One batch: several could be read by several partitions, out of order.
         empty = pa.RecordBatch.from_pylist([], schema=table.schema)
-        return self._context.read_batches(table.to_batches() or [empty])
+        return self._context.read_batches(table.combine_chunks().to_batches() or [empty])
 
     def _is_read(self, routed: RoutedQuery, statement: Statement, native: DataFrame) -> bool:
         """Whether the files of a frame are what is read for it, whatever names mean by now."""
@@ -379,7 +380,9 @@ class QueryServer:
             plan = frame.native.optimized_logical_plan()
             is_clear = (
                 self._context.enable_ident_normalization()
+                and self._tables.quotes_as_we_do()
                 and not self._tables.filters_by_own_function(plan)
+                and not _tells_time(statement)
             )
             return self._router.route(
                 plan,
@@ -462,7 +465,8 @@ class QueryServer:
             " 'format.reorder_filters' 'true')"
         )
         made = self._tables.find_table((own_name,))
-        if made is None or set(made.files) != set(table.files) or made.schema != table.schema:
+        is_same = made is not None and made.schema.equals(table.schema, check_metadata=True)
+        if made is None or not is_same or set(made.files) != set(table.files):
             raise LateError(f"the files of {dotted(table.name)} are not read the same way by name")
         found = self._tables.load((own_name,))
         self._context.deregister_table(own_name)
@@ -472,6 +476,16 @@ class QueryServer:
 def find_keys(context: datafusion.SessionContext, top_k: TopK, own_name: str) -> pa.Array:
     """The keys of the first rows of an order."""
     return context.sql(top_k.narrow_query(own_name)).to_arrow_table().column(0).combine_chunks()
+
+
+def _tells_time(statement: Statement | None) -> bool:
+    """Whether a text that is put into a statement asks for the time: plans would be of two."""
+    texts = {} if statement is None else statement.named_params or {}
+    return any(TELLS_TIME.search(str(text)) for text in texts.values())
+
+
+def _same_schema(left: DataFrame, right: DataFrame) -> bool:
+    return bool(left.schema().equals(right.schema(), check_metadata=True))
 
 
 def _is_large(frame: DataFrame) -> bool:

@@ -83,6 +83,7 @@ class Tables:
         self._view_texts: dict[TableName, str] = {}
         self._known_tables: dict[TableName, ParquetTable | None] = {}
         self._known_views: dict[TableName, Query | None] = {}
+        self._plain_quotes: bool | None = None
         self._may_remember = True
         # Functions that are not DataFusion's own; an empty name stands for all.
         self.own_functions: set[str] = set()
@@ -101,8 +102,22 @@ class Tables:
         called = rf"(?:{'|'.join(names)})\("
         return bool(names) and re.search(called, plan, re.IGNORECASE) is not None
 
+    def quotes_as_we_do(self) -> bool:
+        """Whether the session reads texts and names in quotes as they are.
+
+        In some dialects a backslash is an escape, in others double quotes are around texts.
+        """
+        if self._plain_quotes is None or not self._may_remember:
+            try:
+                frame = self._context.sql("SELECT '\\' AS \"A\"")
+                self._plain_quotes = frame.schema().names == ["A"]
+            except Exception:  # noqa: BLE001 a text without an end, in that dialect
+                self._plain_quotes = False
+        return self._plain_quotes
+
     def forget(self) -> None:
-        """Asks anew from now on: the catalog has changed."""
+        """Asks anew from now on: the catalog or a setting has changed."""
+        self._plain_quotes = None
         self._known_tables = {}
         self._known_views = {}
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lm_datafusion.engine.failing import can_fail
 from lm_datafusion.engine.plan_scans import to_conjuncts
 from lm_datafusion.predicate import evaluator
 from lm_datafusion.predicate.literals import literal_sql, quote_identifier
@@ -110,7 +111,7 @@ def find_top_k(plan: LogicalPlan, schemas: dict[TableName, pa.Schema]) -> TopK |
     if not _can_be_listed(schema.field(key).type):
         return None
     filters = _filters(chain, {name[-1], ".".join(name)}, schema)
-    if filters is None:
+    if filters is None or _could_fail(chain[place + 1 :], schema):
         return None
     texts, columns = filters
     return TopK(
@@ -168,6 +169,18 @@ def _plain_column(output: Expr) -> str | None:
     while output.variant_name() == "Alias":
         (output,) = output.rex_call_operands()
     return output.to_variant().name() if output.variant_name() == "Column" else None
+
+
+def _could_fail(below: list[Any], schema: pa.Schema) -> bool:
+    """Whether an expression that DataFusion evaluates for every row may fail on one of them."""
+    outputs = [
+        e for node in below if type(node).__name__ == "Projection" for e in node.projections()
+    ]
+    computed = [output for output in outputs if _plain_column(output) is None]
+    try:
+        return can_fail(computed, schema)
+    except KeyError:
+        return True  # a name that a projection further down gives
 
 
 def _filters(

@@ -104,6 +104,8 @@ def _source_sql(scalar: pa.Scalar) -> str:
         return f"arrow_cast({scalar.value}, 'Int{width}')"
     if types.is_floating(data_type):
         return quote_string(_float_text(float(scalar.as_py())))
+    if types.is_decimal(data_type):
+        return quote_string(format(scalar.as_py(), "f"))  # never 0E-7, which DataFusion refuses
     return quote_string(str(scalar.as_py()))
 
 

@@ -11,6 +11,7 @@ Invariant: a name that stands for a CTE, a subquery or a table function is no ta
 
 from __future__ import annotations
 
+import itertools
 import logging
 import re
 from dataclasses import dataclass
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 _CATALOG_SCHEMA_TABLE = 3
+# Texts with a prefix, as E'\\'': sqlglot and DataFusion need not agree on where they end.
+_KNOWN_TEXTS = (TokenType.STRING, TokenType.HEX_STRING)
+_PREFIXED_TEXT = re.compile(r"\b(?:E|B|N|R|U&)'", re.IGNORECASE)
 # sqlglot keeps an EXPLAIN as one piece of text.
 _EXPLAIN = re.compile(
     r"(?:\s|--[^\n]*\n|/\*.*?\*/)*EXPLAIN(?:\s+ANALYZE)?(?:\s+VERBOSE)?(?:\s+FORMAT\s+\w+)?\s+",
@@ -99,6 +103,8 @@ def parse_query(text: str) -> Query | None:
         The query, or None for everything that is not one query that can be understood: it is
         left to DataFusion as it is.
     """
+    if _PREFIXED_TEXT.search(text) and _has_prefixed_text(text):
+        return None
     try:
         trees = sqlglot.parse(text, dialect=DataFusion)
     except (SqlglotError, RecursionError):
@@ -158,6 +164,19 @@ def split_explain(text: str) -> tuple[str, str] | None:
     """The words of EXPLAIN and the statement it explains; None for every other statement."""
     words = _EXPLAIN.match(text)
     return None if words is None else (words[0], text[words.end() :])
+
+
+def _has_prefixed_text(text: str) -> bool:
+    tokens = _tokens(text)
+    is_plain = all(
+        token.token_type in _KNOWN_TEXTS for token in tokens if "STRING" in token.token_type.name
+    )
+    return not is_plain or any(
+        after.token_type == TokenType.STRING
+        and before.end + 1 == after.start
+        and before.text.upper() in {"E", "B", "N", "R", "U&", "&"}
+        for before, after in itertools.pairwise(tokens)
+    )
 
 
 def _tokens(text: str) -> list[Token]:

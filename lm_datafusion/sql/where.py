@@ -99,11 +99,15 @@ def _conditions(scope: Scope, text: str, pieces: list[tuple[int, int]]) -> Itera
 
 
 def _joins_keep_rows(select: exp.Select) -> bool:
+    """Whether no join of the FROM, also inside parentheses, can make a row without a partner."""
     if select.args.get("laterals"):
         return False
+    sources = [select.args.get("from_"), *(select.args.get("joins") or [])]
     return all(
         not join.side and join.kind in ("", "INNER", "CROSS") and not join.method
-        for join in select.args.get("joins") or []
+        for source in sources
+        if source is not None
+        for join in source.find_all(exp.Join)
     )
 
 
@@ -172,10 +176,6 @@ def _outputs(select: exp.Select) -> tuple[set[str] | None, set[str]]:
             alias = output.args.get("alias")
             other.add("" if alias is None else normalized(alias))
     return None if has_star else same, other
-
-
-def _changes(star: exp.Star) -> list[exp.Expr]:
-    return [e for key in ("except_", "replace", "rename") for e in star.args.get(key) or []]
 
 
 def _place(

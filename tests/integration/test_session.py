@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import decimal
 import random
 
 import datafusion
@@ -158,6 +159,47 @@ def test_what_datafusion_pushes_once_more_is_evaluated_once(files):
     reports = {report.table: report for report in late.scan_reports()}
     (step,) = reports["a"].steps
     assert step.rows_out == reports["a"].rows_selected
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT a.id, b.x FROM (a LEFT JOIN b ON a.id = b.id) WHERE b.grp = 2",
+        "SELECT a.id, b.x FROM ((a LEFT JOIN b ON a.id = b.id)) WHERE b.grp = 2",
+        "SELECT c.id FROM c JOIN (a LEFT JOIN b ON a.id = b.id) ON a.id = c.id WHERE b.grp = 2",
+        "SELECT c.id FROM (a LEFT JOIN b ON a.id = b.id), c WHERE b.grp = 2 AND c.grp = 1",
+        """SELECT c.id FROM c WHERE EXISTS
+        (SELECT 1 FROM (a LEFT JOIN b ON a.id = b.id) WHERE b.grp = 2 AND a.id = c.id)""",
+    ],
+)
+def test_conditions_on_an_outer_join_in_parentheses_stay(files, query):
+    plain, late = contexts(files, "late")
+    assert rows(late.sql(query)) == rows(plain.sql(query))
+
+
+def test_decimals_near_zero(tmp_path):
+    path = str(tmp_path / "a.parquet")
+    values = [decimal.Decimal(i - 5) for i in range(10)]
+    table = pa.table({"id": range(10), "d": pa.array(values, pa.decimal128(20, 7))})
+    pq.write_table(table, path)
+    late = lm.SessionContext(options=lm.ScanOptions(path="late"))
+    late.register_parquet("t", path)
+    for condition in ("d >= 0", "d >= 0.0000001", "d = 0.0000000"):
+        late.sql(f"SELECT id FROM t WHERE id > 2 AND {condition}").collect()
+    assert late.sql("SELECT id FROM t WHERE id > 2 AND d >= 0").count() == 5
+
+
+@pytest.mark.parametrize("path", ["late", "native_pushdown", "row_fetch"])
+def test_texts_and_tables_that_look_like_names_of_ours(files, path):
+    _, ours = contexts(files, path)
+    ours.sql("SELECT x FROM a WHERE id = 3").collect()
+    for number in range(200):
+        ours.register_parquet(f"__lm_{number}_0", files["b"])
+    ours.sql("CREATE VIEW tagged AS SELECT id, x, '__lm_7_0' AS tag FROM a")
+    for _ in range(3):
+        found = ours.sql("SELECT * FROM tagged WHERE id = 3 ORDER BY id LIMIT 3").to_pydict()
+        assert set(found["tag"]) == {"__lm_7_0"}
+    assert sum(name.startswith("__lm_") for name in ours.catalog().schema().names()) == 200
 
 
 def test_a_frame_is_lazy_and_collecting_twice_scans_twice(files):

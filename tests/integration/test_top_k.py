@@ -148,6 +148,65 @@ def test_other_queries_stay_with_datafusion(folder, query):
     assert {report.path for report in ours.scan_reports()} <= {"native"}
 
 
+@pytest.mark.parametrize("batch_size", [4, 8192])
+def test_rows_come_in_order_however_many_batches_they_are(tmp_path, batch_size):
+    rows = 20 * batch_size if batch_size < 100 else 30_000
+    path = str(tmp_path / "a.parquet")
+    keys = [(i * 7919) % (rows + 11) for i in range(rows)]
+    pq.write_table(pa.table({"k": keys, "w": ["w" * 200] * rows}), path)
+    config = datafusion.SessionConfig().with_target_partitions(2).with_batch_size(batch_size)
+    ours = lm.SessionContext(config, options=lm.ScanOptions(path="row_fetch"))
+    ours.register_parquet("t", path)
+    frame = ours.sql(f"SELECT * FROM t ORDER BY k LIMIT {rows // 3}")
+    for _ in range(10):
+        found = frame.to_arrow_table()["k"].to_pylist()
+        assert found == sorted(keys)[: rows // 3]
+    assert [report.path for report in ours.scan_reports()] == ["row_fetch"]
+    assert len(frame.collect_partitioned()) == 1
+
+
+@pytest.mark.parametrize("dialect", ["snowflake", "clickhouse", "mysql", "bigquery", "generic"])
+def test_texts_with_backslashes_in_every_dialect(tmp_path, dialect):
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"s": [f"a\\b{i}" for i in range(50)], "w": ["w" * 99] * 50}), path)
+    plain, ours = datafusion.SessionContext(), lm.SessionContext()
+    for context in (plain, ours):
+        context.register_parquet("t", path)
+        context.sql(f"SET datafusion.sql_parser.dialect = '{dialect}'")
+    query = "SELECT * FROM t ORDER BY s LIMIT 5"
+    assert ours.sql(query).to_pylist() == plain.sql(query).to_pylist()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT few, 10 / (id - 3999) AS d, wide1 FROM t ORDER BY many, id LIMIT 1",
+        "SELECT * FROM (SELECT many, 10 / (id - 7) AS d FROM t) WHERE many > 5 ORDER BY 1 LIMIT 1",
+    ],
+)
+def test_an_error_in_a_row_that_is_not_among_the_first_is_still_one(folder, query):
+    plain, ours = sessions(folder)
+    with pytest.raises(Exception, match="Divide by zero"):
+        plain.sql(query).collect()
+    with pytest.raises(Exception, match="Divide by zero"):
+        ours.sql(query).collect()
+
+
+@pytest.mark.parametrize("path", ["row_fetch", "native_pushdown", "late"])
+def test_metadata_of_schemas_is_kept(tmp_path, path):
+    file = str(tmp_path / "a.parquet")
+    schema = pa.schema([pa.field("k", pa.int64(), metadata={"a": "b"})], metadata={"c": "d"})
+    pq.write_table(pa.table({"k": range(9)}, schema=schema), file)
+    frames = []
+    options = lm.ScanOptions(path=path)
+    for context in (datafusion.SessionContext(), lm.SessionContext(options=options)):
+        context.register_parquet("t", file, skip_metadata=False)
+        frames.append(context.sql("SELECT * FROM t WHERE k > 2 ORDER BY k LIMIT 3"))
+    expected, found = (frame.to_arrow_table() for frame in frames)
+    assert found.schema.equals(expected.schema, check_metadata=True)
+    assert found.equals(expected)
+
+
 def test_parameters(folder):
     plain, ours = sessions(folder)
     query = "SELECT * FROM t WHERE few > $least ORDER BY many, id LIMIT 5"

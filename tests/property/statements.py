@@ -50,7 +50,7 @@ VIEWS = {
     "vg": "SELECT * REPLACE (id % 5 AS id) FROM tc WHERE name <> 'bob' OR name IS NULL",
 }
 SOURCES = (*TABLES, *TABLES, *VIEWS)
-PATHS = ("late", "native_pushdown", "native")
+PATHS = ("late", "native_pushdown", "row_fetch", "auto", "native")
 
 
 @functools.cache

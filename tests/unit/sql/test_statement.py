@@ -26,6 +26,7 @@ def names(text):
         ("SELECT * FROM read_parquet('x')", []),
         ("SELECT * FROM a TABLESAMPLE (10)", []),
         ("SELECT 1", []),
+        ("SELECT * FROM a WHERE x = 'E' OR x = 'B' OR x LIKE'n'", [("a",)]),
     ],
 )
 def test_references(text, expected):
@@ -42,6 +43,8 @@ def test_references(text, expected):
         "SELEC 1",
         "SET x = 1",
         "SELECT public.a.x FROM public.a",
+        r"SELECT * FROM a WHERE s = E'\\'' AND t = 'x'",
+        "SELECT * FROM a WHERE s = N'x'",
         "",
     ],
 )
