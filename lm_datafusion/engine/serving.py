@@ -263,8 +263,6 @@ class QueryServer:
         (reference,) = routed.references
         own_name, text = reference.own_name, routed.text or ""
         source = top_k.source(own_name, find_keys(self._context, top_k, own_name))
-        if source is None:
-            return self._plan(text, statement)
         planned = self._plan(text.replace(quote_identifier(own_name), source), statement)
         table = planned.to_arrow_table()
         now = self._tables.find_table((own_name,))

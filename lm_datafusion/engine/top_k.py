@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
     from lm_datafusion.engine.tables import TableName
 
-# Rows beyond those wanted that the narrow query asks for: if they all tie with the last one, the
-# key tells too little apart.
-TIES_ALLOWED = 1_000
 # More rows than these are no longer a few.
 MOST_ROWS = 10_000
 
@@ -58,30 +55,23 @@ class TopK:
     row_count: int
 
     def narrow_query(self, own_name: str) -> str:
-        """A query for the keys of the first rows, and some more."""
+        """A query for the keys of the first rows, and no more: DataFusion skips what is behind."""
         key = quote_identifier(self.key)
         where = " AND ".join(self.filters) or "TRUE"
         return (
             f"SELECT {key} FROM {quote_identifier(own_name)} WHERE {where}"
-            f" ORDER BY {key} {self.order} LIMIT {self.row_count + TIES_ALLOWED}"
+            f" ORDER BY {key} {self.order} LIMIT {self.row_count}"
         )
 
-    def source(self, own_name: str, keys: pa.Array) -> str | None:
-        """What to read instead of the table, in SQL, given what the narrow query found.
-
-        Returns:
-            None if so many rows tie with the last that their keys are no help.
-        """
+    def source(self, own_name: str, keys: pa.Array) -> str:
+        """What to read instead of the table, in SQL, given what the narrow query found."""
         own, key = quote_identifier(own_name), quote_identifier(self.key)
-        wanted = keys[: self.row_count]
-        if len(keys) == self.row_count + TIES_ALLOWED and keys[-1] == wanted[-1]:
-            return None
         tests = ["FALSE"]
         # Not by PyArrow's `unique`, which makes an empty text of a NULL among views.
-        values = dict.fromkeys(literal_sql(value) for value in wanted if value.is_valid)
+        values = dict.fromkeys(literal_sql(value) for value in keys if value.is_valid)
         if values:
             tests.append(f"{key} IN ({', '.join(values)})")
-        if wanted.null_count:
+        if keys.null_count:
             tests.append(f"{key} IS NULL")
         return f"(SELECT * FROM {own} WHERE {' OR '.join(tests)})"
 
