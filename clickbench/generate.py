@@ -80,6 +80,9 @@ def _count(text: str) -> int:
     return int(float(text[:-1]) * factor) if factor > 1 else int(text.replace(",", ""))
 
 
+_count.__name__ = "number of rows"  # argparse names the type in its message
+
+
 def main(arguments: argparse.Namespace) -> int:
     """Runs the command; the exit status."""
     if not _LEAST <= arguments.rows <= _MOST:

@@ -197,6 +197,7 @@ def test_texts_and_tables_that_look_like_names_of_ours(files, path):
         ours.register_parquet(f"__lm_{number}_0", files["b"])
     ours.sql("CREATE VIEW tagged AS SELECT id, x, '__lm_7_0' AS tag FROM a")
     for _ in range(3):
+        ours.sql("SELECT x FROM a WHERE id = 3 ORDER BY id LIMIT 3").collect()
         found = ours.sql("SELECT * FROM tagged WHERE id = 3 ORDER BY id LIMIT 3").to_pydict()
         assert set(found["tag"]) == {"__lm_7_0"}
     assert sum(name.startswith("__lm_") for name in ours.catalog().schema().names()) == 200

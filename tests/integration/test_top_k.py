@@ -167,7 +167,8 @@ def test_rows_come_in_order_however_many_batches_they_are(tmp_path, batch_size):
 def test_texts_with_backslashes_in_every_dialect(tmp_path, dialect):
     path = str(tmp_path / "a.parquet")
     pq.write_table(pa.table({"s": [f"a\\b{i}" for i in range(50)], "w": ["w" * 99] * 50}), path)
-    plain, ours = datafusion.SessionContext(), lm.SessionContext()
+    plain = datafusion.SessionContext()
+    ours = lm.SessionContext(options=lm.ScanOptions(path="row_fetch"))
     for context in (plain, ours):
         context.register_parquet("t", path)
         context.sql(f"SET datafusion.sql_parser.dialect = '{dialect}'")
