@@ -19,11 +19,15 @@ Invariant: a choice is about speed only; every path gives the same rows.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lm_datafusion.engine.plan_scans import common_filters, scanned_columns, to_conjuncts
+from lm_datafusion.engine.plan_scans import (
+    common_filters,
+    is_named,
+    scanned_columns,
+    to_conjuncts,
+)
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.plan import ScanRequest
 from lm_datafusion.scan import load_facts, plan_scan
@@ -91,7 +95,7 @@ def choose_path(
     if not filters:
         return "native", "no filter to apply early"
     said = " ".join(map(str, filters))
-    weights = _weights(table, columns, {c for c in columns if _is_named(c, said)}, options)
+    weights = _weights(table, columns, {c for c in columns if is_named(c, said)}, options)
     what = f"the columns besides the filter's weigh {weights.ratio:.1f} times as much as those"
     if weights.ratio < PUSHDOWN_PAYS:
         return "native", f"{what}: too little to read the filter's columns first"
@@ -109,10 +113,6 @@ def _rows_left(table: ParquetTable, filters: Sequence[Expr], options: ScanOption
     request = ScanRequest(conjuncts=conjuncts)
     plan = plan_scan(table.as_table(), request, options, ScanMetrics())
     return sum(task.access.row_count for task in plan.tasks)
-
-
-def _is_named(column: str, text: str) -> bool:
-    return re.search(rf"\b{re.escape(column)}\b", text) is not None
 
 
 def _weights(

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import datafusion
+import pyarrow as pa
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -62,7 +63,6 @@ _DERIVING = (
 _RUNNING = (
     "__repr__",
     "_repr_html_",
-    "collect",
     "collect_column",
     "cache",
     "collect_partitioned",
@@ -72,12 +72,8 @@ _RUNNING = (
     "write_parquet_with_options",
     "write_json",
     "write_table",
-    "to_arrow_table",
     "execute_stream",
     "execute_stream_partitioned",
-    "to_pandas",
-    "to_pylist",
-    "to_pydict",
     "to_polars",
     "count",
     "__arrow_c_stream__",
@@ -137,6 +133,9 @@ class Server(Protocol):
             runs: Whether it runs now; if not, only its plan is wanted.
         """
 
+    def collect_again(self, frame: LateDataFrame) -> list[pa.RecordBatch] | None:
+        """The rows of a frame, if a plan is ready for it."""
+
 
 class LateDataFrame(datafusion.DataFrame):
     """A DataFrame of a session that chooses readers.
@@ -185,6 +184,31 @@ class LateDataFrame(datafusion.DataFrame):
     def execution_plan(self) -> datafusion.ExecutionPlan:
         """The plan that would run."""
         return self._server.serve(self, runs=False).execution_plan()
+
+    def collect(self) -> list[pa.RecordBatch]:
+        """The rows, as batches."""
+        batches = self._server.collect_again(self)
+        return self._served().collect() if batches is None else batches
+
+    def to_arrow_table(self) -> pa.Table:
+        """The rows, as a table."""
+        batches = self._server.collect_again(self)
+        if batches is None:
+            return self._served().to_arrow_table()
+        # As DataFusion does: batches may forbid nulls where the plan allows them.
+        return pa.Table.from_batches(batches, schema=None if batches else self.schema())
+
+    def to_pandas(self) -> Any:
+        """The rows, as a pandas DataFrame."""
+        return self.to_arrow_table().to_pandas()
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """The rows, as dicts."""
+        return self.to_arrow_table().to_pylist()
+
+    def to_pydict(self) -> dict[str, list[Any]]:
+        """The columns, as lists."""
+        return self.to_arrow_table().to_pydict()
 
     def _served(self) -> datafusion.DataFrame:
         return self._server.serve(self)

@@ -1,13 +1,18 @@
-"""Which files a DataFusion plan would read, told by the plan itself.
+"""Which files a DataFusion plan would read, told by the plan itself; and the same plan over parts.
 
-In: an execution plan. Out: the Parquet files of each of its scans, as DataFusion lists them.
+In: an execution plan. Out: the Parquet files of each of its scans, as DataFusion lists them; or
+a serialised scan that reads chosen parts of them.
 
 DataFusion finds the files of a table by rules of its own (extensions, globs, folders of folders),
 so it is asked, not imitated: a leaf of its plan serialises to Protocol Buffers, and the file
 groups stand at a fixed place in them.
 
     PhysicalPlanNode.parquet_scan(1).base_conf(1): file_groups(1).files(1), object_store_url(8)
-    PartitionedFile: path(1), size(2), last_modified_ns(3), partition_values(4)
+    PartitionedFile: path(1), size(2), last_modified_ns(3), partition_values(4), range(5),
+                     statistics(6)
+    FileRange: start(1), end(2)
+
+A range means the row groups that begin in it.
 
 Invariant: a leaf that is not surely a scan of whole local Parquet files gives None.
 """
@@ -18,13 +23,22 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lm_datafusion.engine.protobuf import (
+    as_bytes,
+    bytes_field,
+    fields,
+    number_field,
+    only,
+    replaced,
+)
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
     from datafusion import ExecutionPlan, SessionContext
 
-_VARINT, _EIGHT_BYTES, _LENGTH_DELIMITED, _FOUR_BYTES = 0, 1, 2, 5
 _LOCAL = b"file:///"
+_GROUPS, _PATH, _SIZE, _MODIFIED_NS, _PARTITION_VALUES, _RANGE = 1, 1, 2, 3, 4, 5
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,87 +50,126 @@ class ListedFile:
     modified_ns: int
 
 
+@dataclass(frozen=True, slots=True)
+class FileRange:
+    """The row groups of a file that begin in a range of its bytes."""
+
+    path: str
+    start: int
+    stop: int
+
+
 def scanned_files(
     plan: ExecutionPlan, context: SessionContext
 ) -> list[tuple[ListedFile, ...] | None]:
     """The files of each leaf of a plan; None for a leaf that is no scan of local Parquet files."""
+    return [_files_of(leaf, context) for leaf in leaves_of(plan)]
+
+
+def leaves_of(plan: ExecutionPlan) -> list[ExecutionPlan]:
+    """The nodes of a plan that have no input."""
     children = plan.children()
-    if children:
-        return [files for child in children for files in scanned_files(child, context)]
-    if "file_type=parquet" not in plan.display():
-        return [None]
+    return [leaf for child in children for leaf in leaves_of(child)] if children else [plan]
+
+
+def is_parquet_scan(leaf: ExecutionPlan) -> bool:
+    """Whether a leaf reads Parquet files."""
+    return "file_type=parquet" in leaf.display()
+
+
+def _files_of(leaf: ExecutionPlan, context: SessionContext) -> tuple[ListedFile, ...] | None:
+    if not is_parquet_scan(leaf):
+        return None
     try:
-        return [_listed_files(plan.to_bytes(context))]
-    except (ValueError, IndexError, UnicodeDecodeError):
-        return [None]
+        return listed_files(leaf.to_bytes(context))
+    except ValueError:
+        return None
     except Exception:  # noqa: BLE001 DataFusion says in its own class that it cannot serialise
-        return [None]
+        return None
 
 
-def _listed_files(serialised: bytes) -> tuple[ListedFile, ...] | None:
-    scan = _only(serialised, 1)
-    conf = _only(scan, 1)
-    if _only(conf, 8) != _LOCAL:
+def listed_files(leaf: bytes) -> tuple[ListedFile, ...] | None:
+    """The files of a serialised scan; None if they are not all local and whole.
+
+    Raises:
+        ValueError: It is no scan of files.
+    """
+    conf = only(only(leaf, 1), 1)
+    if only(conf, 8) != _LOCAL:
         return None
     found: dict[str, ListedFile] = {}
-    for number, group in _fields(conf):
-        if number != 1:
-            continue
-        for _, file in _fields(_as_bytes(group)):
-            listed = _listed_file(_as_bytes(file))
-            if listed is None:
-                return None
-            found[listed.path] = listed
+    for file in _files(conf):
+        listed = _listed_file(file)
+        if listed is None:
+            return None
+        found[listed.path] = listed
     return tuple(found.values()) or None
 
 
-def _listed_file(serialised: bytes) -> ListedFile | None:
-    values = dict(_fields(serialised))
-    if values.get(4):  # folders give values of partition columns
+def group_count(leaf: bytes) -> int:
+    """How many partitions a serialised scan has."""
+    return sum(field.number == _GROUPS for field in fields(only(only(leaf, 1), 1)))
+
+
+def over_ranges(leaf: bytes, groups: Sequence[Sequence[FileRange]]) -> bytes:
+    """A serialised scan that reads these parts of its files, a group of them per partition.
+
+    Raises:
+        ValueError: It is no scan of these files.
+    """
+    conf = only(only(leaf, 1), 1)
+    files = {_path(file): _without(file, _RANGE) for file in _files(conf)}
+    rest = b"".join(conf[f.start : f.stop] for f in fields(conf) if f.number != _GROUPS)
+    if not all(part.path in files for group in groups for part in group):
+        raise ValueError("a file that is not scanned")
+    changed = b"".join(
+        bytes_field(_GROUPS, b"".join(bytes_field(1, _part(files[p.path], p)) for p in group))
+        for group in groups
+    )
+    return replaced(leaf, conf, changed + rest)
+
+
+def without_statistics(leaf: bytes) -> bytes:
+    """A serialised scan whose files come without statistics: these were for planning."""
+    conf = only(only(leaf, 1), 1)
+    changed = b""
+    for field in fields(conf):
+        if field.number != _GROUPS:
+            changed += conf[field.start : field.stop]
+            continue
+        files = [as_bytes(file.value) for file in fields(as_bytes(field.value))]
+        group = b"".join(bytes_field(1, _without(file, _RANGE + 1)) for file in files)
+        changed += bytes_field(_GROUPS, group)
+    return replaced(leaf, conf, changed)
+
+
+def _files(conf: bytes) -> list[bytes]:
+    groups = [as_bytes(field.value) for field in fields(conf) if field.number == _GROUPS]
+    return [as_bytes(file.value) for group in groups for file in fields(group)]
+
+
+def _part(file: bytes, part: FileRange) -> bytes:
+    span = number_field(1, part.start) + number_field(2, part.stop)
+    return file + bytes_field(_RANGE, span)
+
+
+def _without(message: bytes, first: int) -> bytes:
+    """A message without the fields from some number on."""
+    kept = [field for field in fields(message) if field.number < first]
+    return b"".join(message[field.start : field.stop] for field in kept)
+
+
+def _path(file: bytes) -> str:
+    return os.sep + only(file, _PATH).decode()
+
+
+def _listed_file(file: bytes) -> ListedFile | None:
+    values = {field.number: field.value for field in fields(file)}
+    if values.get(_PARTITION_VALUES):  # folders give values of partition columns
         return None
-    path = os.sep + _as_bytes(values[1]).decode()
-    size, modified_ns = values.get(2, 0), values.get(3, 0)
+    path = _path(file)
+    size, modified_ns = values.get(_SIZE, 0), values.get(_MODIFIED_NS, 0)
     if not (isinstance(size, int) and isinstance(modified_ns, int)):
         return None
     # DataFusion escapes what an object store could not hold in a name.
     return ListedFile(path, size, modified_ns) if os.path.isfile(path) else None
-
-
-def _only(message: bytes, number: int) -> bytes:
-    (value,) = [value for found, value in _fields(message) if found == number]
-    return _as_bytes(value)
-
-
-def _as_bytes(value: int | bytes) -> bytes:
-    if isinstance(value, int):
-        raise ValueError(value)  # noqa: TRY004 not a wrong argument, a wrong message
-    return value
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a Protocol Buffers message: number and value."""
-    position = 0
-    while position < len(message):
-        key, position = _varint(message, position)
-        number, wire_type = key >> 3, key & 7
-        if wire_type == _VARINT:
-            value, position = _varint(message, position)
-            yield number, value
-            continue
-        if wire_type == _LENGTH_DELIMITED:
-            length, position = _varint(message, position)
-        else:
-            length = {_EIGHT_BYTES: 8, _FOUR_BYTES: 4}[wire_type]
-        yield number, message[position : position + length]
-        position += length
-
-
-def _varint(message: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004 the high bit says that more follows
-            return value, position
-        shift += 7

@@ -244,3 +244,8 @@ def _cast_sql(expression: Expr) -> str:
     data_type = printed.rpartition(" AS ")[2]
     (operand,) = expression.rex_call_operands()
     return f"arrow_cast({_sql(operand)}, {quote_string(data_type)})"
+
+
+def is_named(column: str, text: str) -> bool:
+    """Whether a column is named in the text of an expression."""
+    return re.search(rf"\b{re.escape(column)}\b", text) is not None

@@ -34,18 +34,17 @@ from lm_datafusion.engine.plan_scans import (
     scanned_columns,
     to_conjuncts,
 )
-from lm_datafusion.engine.tables import dotted
+from lm_datafusion.engine.tables import as_exact_table, dotted
 from lm_datafusion.engine.top_k import find_top_k
 from lm_datafusion.errors import LateError
 from lm_datafusion.predicate import evaluator
 from lm_datafusion.predicate.literals import quote_identifier
-from lm_datafusion.scan import load_facts
-from lm_datafusion.sql.condition import STABLE_FUNCTIONS
+from lm_datafusion.sql.condition import STABLE_FUNCTIONS, VOLATILE_FUNCTIONS
 from lm_datafusion.sql.statement import parse_query
 from lm_datafusion.sql.where import find_conditions, without
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from datafusion import Expr, LogicalPlan
 
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
     from lm_datafusion.engine.tables import ParquetTable, TableName, Tables
     from lm_datafusion.engine.top_k import TopK
     from lm_datafusion.options import AccessPath, ScanOptions
-    from lm_datafusion.plan import Table
     from lm_datafusion.sql.statement import Query
     from lm_datafusion.sql.where import Condition
 
@@ -64,6 +62,9 @@ _numbers = itertools.count()
 # Names that nobody else has: a number drawn when the process starts is in each of them.
 _MARK = f"__lm_{secrets.token_hex(6)}"
 _OWN_NAME = re.compile(rf"{_MARK}_\d+(_\d+)")
+CHANGES_BY_ITSELF = re.compile(
+    rf"\b(?:{'|'.join(STABLE_FUNCTIONS | VOLATILE_FUNCTIONS)})\b", re.IGNORECASE
+)
 TELLS_TIME = re.compile(rf"\b(?:{'|'.join(STABLE_FUNCTIONS)})\b", re.IGNORECASE)
 NO_TEXT = "no SQL is known that surely means the frame"
 # Which side becomes the left one depends on what it knows of the tables' sizes.
@@ -129,6 +130,16 @@ class RoutedQuery:
                     own_name="",
                     late=None,
                 )
+                for r in self.references
+            ),
+        )
+
+    def because(self, reason: str) -> RoutedQuery:
+        """The same query, with another reason for its routes."""
+        return dataclasses.replace(
+            self,
+            references=tuple(
+                dataclasses.replace(r, route=dataclasses.replace(r.route, reason=reason))
                 for r in self.references
             ),
         )
@@ -377,7 +388,7 @@ def _late_dataset(
     if not scans:
         return None, "DataFusion needs no row of it"
     try:
-        late = LateDataset(_as_table(table, options), options=options)
+        late = LateDataset(as_exact_table(table, options), options=options)
     except LateError as error:
         return None, str(error)
     names = {own_name, *table.printed_names}
@@ -385,20 +396,6 @@ def _late_dataset(
     if not conjuncts:
         return None, "no filter that can be applied early"
     return late.with_conjuncts(conjuncts), ""
-
-
-def _as_table(table: ParquetTable, options: ScanOptions) -> Table:
-    """The files as our reader sees them, in the types DataFusion gives.
-
-    Raises:
-        LateError: A file whose columns DataFusion would have to adapt.
-    """
-    found = table.as_table()
-    for file in found.files:
-        stored = load_facts(found.storage, file.path, options).schema
-        if not _fits(stored, table.schema):
-            raise LateError(f"the columns of {file.path} are not exactly those of the table")
-    return found
 
 
 def _without_applied(text: str, references: Sequence[RoutedReference]) -> str:
@@ -433,21 +430,3 @@ def _applied(conditions: list[Condition], late: LateDataset) -> list[Condition]:
         for condition, whole in zip(conditions, folded, strict=False)
         if all(str(part) in said for part in evaluator.operands_of("AND", whole))
     ]
-
-
-def _fits(stored: pa.Schema, wanted: pa.Schema) -> bool:
-    if stored.names != wanted.names:
-        return False
-    return all(
-        have.nullable == want.nullable and _plain(have.type) == _plain(want.type)
-        for have, want in _pairs(stored, wanted)
-    )
-
-
-def _pairs(left: pa.Schema, right: pa.Schema) -> Iterator[tuple[pa.Field, pa.Field]]:
-    return zip(left, right, strict=True)
-
-
-def _plain(data_type: pa.DataType) -> str:
-    """A type without how text and bytes are laid out."""
-    return str(data_type).replace("_view", "").replace("large_", "")

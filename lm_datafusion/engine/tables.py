@@ -21,16 +21,21 @@ from datafusion.unparser import Dialect, Unparser
 
 from lm_datafusion.engine.parquet_scan import scanned_files
 from lm_datafusion.engine.plan_scans import planned_scans
+from lm_datafusion.errors import LateError
 from lm_datafusion.plan import Table, TableFile
 from lm_datafusion.predicate.literals import quote_identifier
+from lm_datafusion.scan import load_facts
 from lm_datafusion.sql.statement import parse_query
 from lm_datafusion.storage import LocalStorage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
     from datafusion import DataFrame, LogicalPlan, catalog
 
     from lm_datafusion.engine.parquet_scan import ListedFile
+    from lm_datafusion.options import ScanOptions
     from lm_datafusion.sql.statement import Query
 
 # A table's name as a query writes it: catalog and schema may be missing.
@@ -230,3 +235,35 @@ def unparsed(frame: DataFrame) -> str | None:
         return Unparser(Dialect.postgres()).plan_to_sql(frame.logical_plan())
     except Exception:  # noqa: BLE001 DataFusion cannot write every plan as SQL
         return None
+
+
+def as_exact_table(table: ParquetTable, options: ScanOptions) -> Table:
+    """The files as our reader sees them, in the types DataFusion gives.
+
+    Raises:
+        LateError: A file whose columns DataFusion would have to adapt.
+    """
+    found = table.as_table()
+    for file in found.files:
+        stored = load_facts(found.storage, file.path, options).schema
+        if not _fits(stored, table.schema):
+            raise LateError(f"the columns of {file.path} are not exactly those of the table")
+    return found
+
+
+def _fits(stored: pa.Schema, wanted: pa.Schema) -> bool:
+    if stored.names != wanted.names:
+        return False
+    return all(
+        have.nullable == want.nullable and _plain(have.type) == _plain(want.type)
+        for have, want in _pairs(stored, wanted)
+    )
+
+
+def _pairs(left: pa.Schema, right: pa.Schema) -> Iterator[tuple[pa.Field, pa.Field]]:
+    return zip(left, right, strict=True)
+
+
+def _plain(data_type: pa.DataType) -> str:
+    """A type without how text and bytes are laid out."""
+    return str(data_type).replace("_view", "").replace("large_", "")
