@@ -227,11 +227,12 @@ class QueryServer:
     def _can_repeat(self, frame: LateDataFrame) -> bool:
         """Whether a frame's plan means the same at another time: all its tables are files."""
         plan = frame.native.logical_plan()
-        tables = planned_scans(frame.native.optimized_logical_plan())
+        names = planned_scans(frame.native.optimized_logical_plan())
+        tables = [self._tables.known_table(name) for name in names]
         return (
             not CHANGES_BY_ITSELF.search(plan.display_indent())
             and not self._tables.has_own_function(frame.native)
-            and all(self._tables.known_table(name) is not None for name in tables)
+            and all(table is not None and table.is_unchanged for table in tables)
         )
 
     def _others(

@@ -55,11 +55,13 @@ def test_every_query_gives_the_answer_and_schema_of_datafusion(hits, path):
     served = set()
     for query in load_queries(tuple(range(QUERY_COUNT))):
         expected = plain.sql(query.sql).to_arrow_table()
-        found = ours.sql(query.sql).to_arrow_table()
-        served |= {report.path for report in ours.scan_reports()}
-        assert found.schema.equals(expected.schema, check_metadata=False), query.name
-        answers = {"plain": to_rows(expected), "ours": to_rows(found)}
-        faults = referee.judge(query.sql, answers)
-        assert faults == {"plain": None, "ours": None}, f"{query.name}: {faults}"
+        # A plan is made ready for the second run, and the third may try another one.
+        for run in range(4 if path == "auto" else 1):
+            found = ours.sql(query.sql).to_arrow_table()
+            served |= {report.path for report in ours.scan_reports()}
+            assert found.schema.equals(expected.schema, check_metadata=False), query.name
+            answers = {"plain": to_rows(expected), "ours": to_rows(found)}
+            faults = referee.judge(query.sql, answers)
+            assert faults == {"plain": None, "ours": None}, f"{query.name}, run {run}: {faults}"
     if path != "auto":
         assert path in served

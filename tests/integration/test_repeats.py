@@ -1,0 +1,293 @@
+"""A statement that runs again gives DataFusion's rows from a plan that was ready."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+
+import datafusion
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lm_datafusion as lm
+from lm_datafusion.engine import prepared
+from lm_datafusion.engine.parquet_scan import FileRange, leaves_of, over_ranges, without_statistics
+
+ROWS = 8_000
+RUNS = 5
+QUERIES = [
+    "SELECT count(*) FROM t",
+    "SELECT count(*), sum(id) FROM t WHERE id < 900",
+    "SELECT count(*), sum(id) FROM t WHERE id >= 3500 AND id < 12600 AND word <> ''",
+    "SELECT count(*), sum(id) FROM t WHERE id > 1000000",
+    "SELECT k, count(*), min(word) FROM t WHERE id < 2500 GROUP BY k ORDER BY k",
+    "SELECT k, count(DISTINCT word) FROM t GROUP BY k ORDER BY k LIMIT 3 OFFSET 2",
+    "SELECT id, word FROM t WHERE id BETWEEN 990 AND 1010 ORDER BY id",
+    "SELECT avg(x) FROM t WHERE word = 'w3' AND k = 4",
+    "SELECT k, n FROM (SELECT k, count(*) AS n FROM t WHERE id < 3000 GROUP BY k) WHERE n > 100",
+]
+
+
+def table(start, rows=ROWS):
+    ids = range(start, start + rows)
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "k": pa.array([i % 7 for i in ids], pa.int32()),
+            "word": [None if i % 11 == 0 else f"w{i % 13}" for i in ids],
+            "x": [i / 3 for i in ids],
+        }
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    place = tmp_path / "t"
+    place.mkdir()
+    for number in range(2):
+        pq.write_table(table(number * ROWS), place / f"{number}.parquet", row_group_size=1_000)
+    return place
+
+
+def sessions(folder, **options):
+    config = datafusion.SessionConfig({"datafusion.execution.target_partitions": "2"})
+    plain = datafusion.SessionContext(config)
+    ours = lm.SessionContext(config, options=lm.ScanOptions(**options))
+    for context in (plain, ours):
+        context.register_parquet("t", str(folder))
+    return plain, ours
+
+
+@pytest.fixture
+def ready(monkeypatch):
+    """Plans that were ready and ran."""
+    seen = []
+    collect = prepared.PreparedPlan.collect
+
+    def counted(self, context):
+        seen.append(self)
+        return collect(self, context)
+
+    monkeypatch.setattr(prepared.PreparedPlan, "collect", counted)
+    return seen
+
+
+def in_order(rows):
+    return sorted(map(repr, rows))
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_every_run_gives_the_rows_and_the_schema_of_datafusion(folder, ready, query):
+    plain, ours = sessions(folder)
+    expected = plain.sql(query).to_arrow_table()
+    for _ in range(RUNS):
+        found = ours.sql(query).to_arrow_table()
+        assert found.schema == expected.schema
+        assert in_order(found.to_pylist()) == in_order(expected.to_pylist())
+    assert len(ready) in (0, RUNS - 1)
+
+
+def test_most_of_these_are_made_ready(folder, ready):
+    _, ours = sessions(folder)
+    served = 0
+    for query in QUERIES:
+        before = len(ready)
+        for _ in range(3):
+            ours.sql(query).collect()
+        served += len(ready) > before
+    assert served == len(QUERIES) - 2
+
+
+def test_the_forms_of_a_result(folder, ready):
+    plain, ours = sessions(folder)
+    query = "SELECT k, count(*) AS n FROM t WHERE id < 900 GROUP BY k ORDER BY k"
+    ours.sql(query).collect()
+    for form in ("collect", "to_arrow_table", "to_pylist", "to_pydict", "to_pandas"):
+        expected, found = (getattr(c.sql(query), form)() for c in (plain, ours))
+        if form == "to_pandas":
+            expected, found = expected.to_dict(), found.to_dict()
+        assert found == expected, form
+    assert len(ready) == 5
+
+
+def scan_of(plan, context):
+    (leaf,) = leaves_of(datafusion.ExecutionPlan.from_bytes(context, plan.serialised))
+    return leaf.display()
+
+
+def test_only_row_groups_that_can_match_are_handed_over(folder, ready):
+    _, ours = sessions(folder, path="native")
+    query = "SELECT count(*), min(word) FROM t WHERE id >= 2500 AND id < 4500"
+    for _ in range(2):
+        ours.sql(query).collect()
+    said = scan_of(ready[0], ours)
+    groups = re.search(r"file_groups=\{2 groups: \[\[(.*?)\], \[(.*?)\]\]\}", said)
+    assert [len(group.split(", ")) for group in groups.groups()] == [1, 2]
+    assert "1.parquet" not in said
+
+
+def test_nothing_left_is_an_empty_scan(folder, ready):
+    plain, ours = sessions(folder, path="native")
+    # Statistics leave it open, the dictionary does not.
+    query = "SELECT count(*), max(k) FROM t WHERE word = 'w21'"
+    for _ in range(3):
+        assert ours.sql(query).to_pylist() == plain.sql(query).to_pylist()
+    assert "parquet:" not in scan_of(ready[0], ours)
+
+
+def test_the_faster_of_two_plans_goes_on(folder, ready, monkeypatch):
+    _, ours = sessions(folder)
+    query = "SELECT k, count(*), min(word) FROM t WHERE id < 15000 AND x <> 3 GROUP BY k ORDER BY k"
+    for _ in range(3):
+        ours.sql(query).collect()
+    native, pushdown = ready
+    paths = [plan.references[0].route.path for plan in ready]
+    assert paths == ["native", "native_pushdown"]
+    assert "faster of two" in pushdown.references[0].route.reason
+    native.best_s, pushdown.best_s = 2e-9, 1e-9
+    ours.sql(query).collect()
+    assert ready[-1] is pushdown
+    assert ours.scan_reports()[0].path == "native_pushdown"
+    native.best_s = 0.5e-9
+    ours.sql(query).collect()
+    assert ready[-1] is native
+
+
+def test_the_slower_plan_gets_another_chance_unless_far_behind():
+    def ran(behind):
+        plans = [prepared.PreparedPlan(b"", (), best_s=1.0), prepared.PreparedPlan(b"", (), behind)]
+        statement = prepared.PreparedStatement(plans)
+        return [plans.index(statement.next_plan()) for _ in range(20)]
+
+    assert [run for run, plan in enumerate(ran(1.2), 1) if plan] == [8, 16]
+    assert not any(ran(2.0))
+
+
+def test_a_changed_file_is_not_read_by_an_old_plan(folder, ready):
+    plain, ours = sessions(folder)
+    query = "SELECT count(*), sum(id) FROM t WHERE id < 900"
+    for _ in range(3):
+        ours.sql(query).collect()
+    before = len(ready)
+    pq.write_table(table(0, 100), folder / "0.parquet")
+    for _ in range(3):
+        plain, _ = sessions(folder)
+        fresh = lm.SessionContext()
+        fresh.register_parquet("t", str(folder))
+        assert (
+            fresh.sql(query).to_pylist()
+            == plain.sql(query).to_pylist()
+            == [{"count(*)": 100, "sum(t.id)": 4950}]
+        )
+    # DataFusion itself keeps a session's list of files, and what happens then is its own.
+    with contextlib.suppress(Exception):
+        ours.sql(query).collect()
+    assert len(ready) == before
+
+
+def test_a_file_that_came_is_left_to_datafusion(folder, ready):
+    _, ours = sessions(folder)
+    query = "SELECT count(*), sum(id) FROM t WHERE id < 900"
+    for _ in range(3):
+        ours.sql(query).collect()
+    old = ready[-1]
+    pq.write_table(table(20_000), folder / "2.parquet")
+    ours.sql(query).collect()
+    assert ready[-1] is not old
+
+
+def test_what_names_mean_may_change(tmp_path, folder, ready):
+    _, ours = sessions(folder)
+    pq.write_table(table(0, 10), tmp_path / "other.parquet")
+    query = "SELECT count(*) AS n FROM t WHERE id >= 0"
+    for _ in range(3):
+        assert ours.sql(query).to_pylist() == [{"n": 2 * ROWS}]
+    frame = ours.sql(query)
+    ours.deregister_table("t")
+    ours.register_parquet("t", str(tmp_path / "other.parquet"))
+    for _ in range(3):
+        assert ours.sql(query).to_pylist() == [{"n": 10}]
+    assert frame.to_pylist() == [{"n": 2 * ROWS}]
+    assert ready
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id FROM t WHERE id > 5",
+        "SELECT id FROM t WHERE id > 5 LIMIT 3",
+        "SELECT id FROM t ORDER BY id DESC LIMIT 3",
+        "SELECT max(id) FROM t WHERE k = 3",
+        "SELECT count(*) FROM t WHERE x < random() * 0",
+        "SELECT count(*) FROM t WHERE now() > to_timestamp('2020-01-01')",
+        "SELECT count(*) FROM t AS a JOIN t AS b ON a.id = b.id WHERE a.id < 50",
+        "SELECT count(*) FROM m",
+        "SELECT sum(own(id)) FROM t",
+        "EXPLAIN SELECT count(*) FROM t",
+    ],
+)
+def test_what_is_not_made_ready(folder, ready, query):
+    _, ours = sessions(folder)
+    ours.from_pydict({"a": [1, 2]}, name="m")
+    ours.register_udf(datafusion.udf(lambda a: a, [pa.int64()], pa.int64(), "stable", name="own"))
+    for _ in range(3):
+        ours.sql(query).collect()
+    assert not ready
+
+
+def test_a_plan_that_fails_is_not_used_again(folder, ready, monkeypatch):
+    plain, ours = sessions(folder)
+    query = "SELECT count(*), sum(id) FROM t WHERE id < 900"
+    ours.sql(query).collect()
+    ours.sql(query).collect()
+    ready[0].serialised = b"\x00"
+    for _ in range(3):
+        assert ours.sql(query).to_pylist() == plain.sql(query).to_pylist()
+    assert len(ready) == 2
+
+
+def test_an_error_is_datafusions(folder):
+    plain, ours = sessions(folder)
+    query = "SELECT count(*), sum(1 / (id - 5)) FROM t WHERE id < 900"
+    for _ in range(3):
+        with pytest.raises(Exception, match="Divide by zero") as raised:
+            ours.sql(query).collect()
+        with pytest.raises(Exception, match="Divide by zero") as expected:
+            plain.sql(query).collect()
+        assert str(raised.value) == str(expected.value)
+
+
+def row_groups(path):
+    metadata = pq.read_metadata(path)
+    for index in range(metadata.num_row_groups):
+        column = metadata.row_group(index).column(0)
+        start = column.dictionary_page_offset or column.data_page_offset
+        yield FileRange(path, start, start + 1), metadata.row_group(index).num_rows
+
+
+def test_a_part_is_one_row_group(folder):
+    context = datafusion.SessionContext()
+    path = os.path.join(folder, "0.parquet")
+    context.register_parquet("t", path)
+    plan = context.sql("SELECT id FROM t").execution_plan()
+    (leaf,) = leaves_of(plan)
+    for part, rows in row_groups(path):
+        serialised = over_ranges(leaf.to_bytes(context), [[part]])
+        cut = datafusion.ExecutionPlan.from_bytes(context, serialised)
+        found = [batch.to_pyarrow() for batch in context.execute(cut, 0)]
+        assert sum(batch.num_rows for batch in found) == rows
+
+
+def test_statistics_leave_a_scan_as_it_was(folder):
+    context = datafusion.SessionContext()
+    context.register_parquet("t", str(folder))
+    (leaf,) = leaves_of(context.sql("SELECT id FROM t WHERE id < 7").execution_plan())
+    serialised = leaf.to_bytes(context)
+    lighter = without_statistics(serialised)
+    assert len(lighter) < len(serialised)
+    again = datafusion.ExecutionPlan.from_bytes(context, lighter)
+    assert again.display() == leaf.display()
+    with pytest.raises(ValueError, match="not scanned"):
+        over_ranges(serialised, [[FileRange("/elsewhere.parquet", 4, 5)]])
