@@ -7,7 +7,8 @@ DataFusion's own reader is the rule: where the columns of the filter are most of
 read them first saves nothing and costs a second look (about 20 of ClickBench's 43 queries get
 slower so). The exceptions are queries that read much besides:
 
-- the first rows of an order, which are found first and read then (`engine.top_k`);
+- the first rows of an order, or some groups, which are found first and read then
+  (`engine.two_phases`);
 - filters in front of wide rows: DataFusion's reader, with filter pushdown.
 
 Weights are of decoding, which is what takes time on local files: a value costs as much as five of
@@ -22,6 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lm_datafusion.engine.first_groups import FirstGroups
 from lm_datafusion.engine.plan_scans import (
     common_filters,
     is_named,
@@ -40,10 +42,13 @@ if TYPE_CHECKING:
 
     from lm_datafusion.engine.plan_scans import PlannedScan
     from lm_datafusion.engine.tables import ParquetTable
-    from lm_datafusion.engine.top_k import TopK
+    from lm_datafusion.engine.two_phases import TwoPhases
     from lm_datafusion.options import AccessPath, ScanOptions
 
 VALUE_WEIGHT = 5.0
+# To find the group of a row costs as much as so many bytes (1.1 s of CPU for 10 million rows of
+# ClickBench's Q17, of which 15 bytes a row are decoding).
+GROUP_WEIGHT = 100.0
 # How many times the columns that have to be read for every row the others have to weigh: for a
 # second pass over the file, and for a filter inside the reader.
 TWO_PASSES_PAY = 4.0
@@ -69,7 +74,7 @@ class Weights:
 def choose_path(
     table: ParquetTable,
     scans: list[PlannedScan],
-    top_k: TopK | None,
+    phases: TwoPhases | None,
     options: ScanOptions,
     *,
     can_push: bool,
@@ -79,18 +84,15 @@ def choose_path(
     Args:
         table: The table.
         scans: What the plan asks of it.
-        top_k: The whole query, if it is the first rows of an order.
+        phases: The whole query, if it can be read in two.
         options: How to read footers.
         can_push: Whether DataFusion's reader may be given filters here.
     """
     columns = scanned_columns(scans)
-    if top_k is not None:
-        weights = _weights(table, columns, {top_k.key, *top_k.filter_columns}, options)
-        if weights.ratio >= TWO_PASSES_PAY:
-            return "row_fetch", (
-                f"the columns besides those of filter and order weigh {weights.ratio:.1f} times as"
-                " much as those, and are needed for the first rows only"
-            )
+    if phases is not None:
+        reason = _why_two_phases(table, columns, phases, options)
+        if reason:
+            return "row_fetch", reason
     filters = common_filters(scans)
     if not filters:
         return "native", "no filter to apply early"
@@ -105,6 +107,27 @@ def choose_path(
     if rows * weights.rest < SMALL_WEIGHT:
         return "native", f"{what}, but statistics leave {rows:,} rows only"
     return "native_pushdown", what
+
+
+def _why_two_phases(
+    table: ParquetTable, columns: Collection[str], phases: TwoPhases, options: ScanOptions
+) -> str:
+    """Why two phases pay; nothing if they do not."""
+    if isinstance(phases, FirstGroups):
+        weights = _weights(table, columns, (), options)
+        rows = sum(
+            load_facts(LocalStorage(), file.path, options).metadata.num_rows for file in table.files
+        )
+        if rows * (weights.rest + GROUP_WEIGHT) < SMALL_WEIGHT:
+            return ""
+        return f"any {phases.row_count} groups will do, so rows of others need not be grouped"
+    weights = _weights(table, columns, {phases.key, *phases.filter_columns}, options)
+    if weights.ratio < TWO_PASSES_PAY:
+        return ""
+    return (
+        f"the columns besides those of filter and order weigh {weights.ratio:.1f} times as"
+        " much as those, and are needed for the first rows only"
+    )
 
 
 def _rows_left(table: ParquetTable, filters: Sequence[Expr], options: ScanOptions) -> int:

@@ -35,7 +35,7 @@ from lm_datafusion.engine.plan_scans import (
     to_conjuncts,
 )
 from lm_datafusion.engine.tables import as_exact_table, dotted
-from lm_datafusion.engine.top_k import find_top_k
+from lm_datafusion.engine.two_phases import find_two_phases
 from lm_datafusion.errors import LateError
 from lm_datafusion.predicate import evaluator
 from lm_datafusion.predicate.literals import quote_identifier
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from lm_datafusion.engine.plan_scans import PlannedScan
     from lm_datafusion.engine.tables import ParquetTable, TableName, Tables
-    from lm_datafusion.engine.top_k import TopK
+    from lm_datafusion.engine.two_phases import TwoPhases
     from lm_datafusion.options import AccessPath, ScanOptions
     from lm_datafusion.sql.statement import Query
     from lm_datafusion.sql.where import Condition
@@ -113,7 +113,7 @@ class RoutedQuery:
 
     text: str | None
     references: tuple[RoutedReference, ...]
-    top_k: TopK | None = None
+    phases: TwoPhases | None = None
 
     def as_native(self, reason: str) -> RoutedQuery:
         """The same query, read by DataFusion after all."""
@@ -153,7 +153,7 @@ class RoutedQuery:
                 dataclasses.replace(r, own_name=_OWN_NAME.sub(rf"{prefix}\1", r.own_name))
                 for r in self.references
             ),
-            top_k=self.top_k,
+            phases=self.phases,
         )
 
 
@@ -198,10 +198,10 @@ class Router:
         """
         scans = planned_scans(plan)
         tables = {name: table for name in scans if (table := self._tables.known_table(name))}
-        top_k = find_top_k(plan, {name: table.schema for name, table in tables.items()})
+        phases = find_two_phases(plan, {name: table.schema for name, table in tables.items()})
         routes = {
             name: _careful(
-                _route(table, scans[name], options_of(name), plan, top_k), scans[name], table, plan
+                _route(table, scans[name], options_of(name), plan, phases), scans[name], table, plan
             )
             for name, table in tables.items()
         }
@@ -220,7 +220,7 @@ class Router:
             }
             return _native(tables, left, scans)
         is_two_phase = any(r.route.path == "row_fetch" for r in routed.references)
-        return dataclasses.replace(routed, top_k=top_k if is_two_phase else None)
+        return dataclasses.replace(routed, phases=phases if is_two_phase else None)
 
     def route_table(
         self,
@@ -315,15 +315,18 @@ def _route(
     scans: list[PlannedScan],
     options: ScanOptions,
     plan: LogicalPlan,
-    top_k: TopK | None,
+    phases: TwoPhases | None,
 ) -> Route:
     path, reason = options.path, f"path={options.path}"
     if path == "auto":
         can_push = not has_join(plan)
-        path, reason = choose_path(table, scans, top_k, options, can_push=can_push)
+        path, reason = choose_path(table, scans, phases, options, can_push=can_push)
     elif path == "row_fetch":
-        if top_k is None:
-            path, reason = "native", "the query is not the first rows of an order of one table"
+        if phases is None:
+            path, reason = (
+                "native",
+                "neither the first rows of an order of one table nor some groups",
+            )
     elif path != "native" and not common_filters(scans):
         path, reason = "native", "no filter to apply early"
     elif path == "native_pushdown" and has_join(plan):

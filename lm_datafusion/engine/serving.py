@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from lm_datafusion.engine.prepared import PreparedPlan
     from lm_datafusion.engine.routing import RoutedReference
     from lm_datafusion.engine.tables import ParquetTable, TableName
-    from lm_datafusion.engine.top_k import TopK
+    from lm_datafusion.engine.two_phases import TwoPhases
     from lm_datafusion.metrics import ScanReport
     from lm_datafusion.options import ScanOptions
 
@@ -212,7 +212,7 @@ class QueryServer:
             first = self._routed(frame, statement)
             plans = []
             for routed in (first, *self._others(frame, statement, first)):
-                if routed.top_k is not None or any(r.late is not None for r in routed.references):
+                if routed.phases is not None or any(r.late is not None for r in routed.references):
                     return []
                 with self._own_tables(routed.references, RunReports(routed.references)):
                     text = routed.text
@@ -319,8 +319,8 @@ class QueryServer:
             return native
         try:
             with self._own_tables(routed.references, run):
-                if routed.top_k is not None and runs:
-                    served = self._fetched(routed.top_k, routed, statement)
+                if routed.phases is not None and runs:
+                    served = self._fetched(routed.phases, routed, statement)
                 else:
                     served = self._plan(words + routed.text, statement)
             is_same = self._is_now(epoch) or self._is_read(routed, statement, native)
@@ -334,15 +334,15 @@ class QueryServer:
         self._thread.run = RunReports(routed.as_native(reason).references)
         return native
 
-    def _fetched(self, top_k: TopK, routed: RoutedQuery, statement: Statement) -> DataFrame:
-        """The first rows of an order: their keys, and then the query over rows with those.
+    def _fetched(self, phases: TwoPhases, routed: RoutedQuery, statement: Statement) -> DataFrame:
+        """The rows of a query in two phases: its keys, and then the query over rows with those.
 
         Raises:
             FileChangedError: A file is not the one whose keys were found.
         """
         (reference,) = routed.references
         own_name, text = reference.own_name, routed.text or ""
-        source = top_k.source(own_name, find_keys(self._context, top_k, own_name))
+        source = phases.source(own_name, find_first(self._context, phases, own_name))
         planned = self._plan(text.replace(quote_identifier(own_name), source), statement)
         table = planned.to_arrow_table()
         now = self._tables.find_table((own_name,))
@@ -551,9 +551,9 @@ class QueryServer:
         return found
 
 
-def find_keys(context: datafusion.SessionContext, top_k: TopK, own_name: str) -> pa.Array:
-    """The keys of the first rows of an order."""
-    return context.sql(top_k.narrow_query(own_name)).to_arrow_table().column(0).combine_chunks()
+def find_first(context: datafusion.SessionContext, phases: TwoPhases, own_name: str) -> pa.Table:
+    """What the first of two phases finds."""
+    return context.sql(phases.narrow_query(own_name)).to_arrow_table()
 
 
 def _tells_time(statement: Statement | None) -> bool:

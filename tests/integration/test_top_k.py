@@ -235,7 +235,7 @@ def test_a_file_that_changes_between_the_phases_is_an_error(tmp_path, monkeypatc
     path = tmp_path / "a.parquet"
     pq.write_table(table(0), path)
     _, ours = sessions(str(tmp_path))
-    find = serving.find_keys
+    find = serving.find_first
 
     def find_and_replace(*arguments):
         keys = find(*arguments)
@@ -243,7 +243,7 @@ def test_a_file_that_changes_between_the_phases_is_an_error(tmp_path, monkeypatc
         os.utime(path, (1, 1))
         return keys
 
-    monkeypatch.setattr(serving, "find_keys", find_and_replace)
+    monkeypatch.setattr(serving, "find_first", find_and_replace)
     frame = ours.sql("SELECT * FROM t WHERE few = 3 ORDER BY many LIMIT 5")
     with pytest.raises(lm.LateError, match="changed"):
         frame.collect()
