@@ -94,6 +94,13 @@ def plan_scan(
         tasks += plan_tasks(context, None if part is None else part.row_groups)
         if steps is None and conjuncts:
             steps = _row_filter(conjuncts, context)
+    if request.is_reverse:
+        tasks.reverse()
+    if request.limit is not None:
+        needed_tasks = _enough_tasks(tasks, request)
+        metrics.add(row_groups_pruned_early_stop=len(tasks) - len(needed_tasks))
+        tasks = needed_tasks
+    metrics.mechanism = _mechanism(request)
     return ReadPlan(
         storage=table.storage,
         schema=pa.schema(
@@ -103,7 +110,37 @@ def plan_scan(
         row_filter=steps or RowFilter(steps=()),
         tasks=tuple(tasks),
         options=options,
+        is_reverse=request.is_reverse,
+        limit=request.limit,
+        first=request.first,
     )
+
+
+def _mechanism(request: ScanRequest) -> str:
+    """How a scan goes that does not take all rows in the order of the files."""
+    direction = "pages from the last to the first" if request.is_reverse else ""
+    if request.limit is None:
+        return direction
+    stop = f"stops after {request.limit:,} rows"
+    if request.is_any_order:
+        stop += ", row groups that match as a whole first"
+    return f"{direction}, {stop}" if direction else stop
+
+
+def _enough_tasks(tasks: list[RowGroupTask], request: ScanRequest) -> list[RowGroupTask]:
+    """The tasks up to the one that surely holds the last row of a limit.
+
+    Where rows may come in any order, row groups that match as a whole come first.
+    """
+    if request.is_any_order:
+        tasks = sorted(tasks, key=lambda task: not task.access.is_fully_matched)
+    missing = request.limit or 0
+    for place, task in enumerate(tasks):
+        if missing <= 0:
+            return tasks[:place]
+        if task.access.is_fully_matched:
+            missing -= task.access.selection.row_count
+    return tasks
 
 
 def _without_repeats(conjuncts: Sequence[Conjunct]) -> list[Conjunct]:
