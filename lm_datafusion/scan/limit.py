@@ -77,6 +77,14 @@ class RowBudget:
             share = (sum(self._found) + 1) / self._visited
             return found + share * left < self.limit
 
+    def expects_more(self, rows_in_flight: int) -> bool:
+        """Whether rows that are being scanned are likely to be too few."""
+        with self._lock:
+            if not self._visited:
+                return False
+            found = sum(self._found)
+            return found + (found + 1) / self._visited * rows_in_flight < self.limit
+
     def never_begun(self) -> int:
         """Row groups that were not needed."""
         with self._lock:

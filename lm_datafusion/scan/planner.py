@@ -13,17 +13,25 @@ Invariant: planning reads footers only.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lm_datafusion.errors import ColumnNotFoundError, FileChangedError, OptionError
+from lm_datafusion.errors import (
+    ColumnNotFoundError,
+    FileChangedError,
+    OptionError,
+    UnsupportedFeatureError,
+)
 from lm_datafusion.formats.parquet.cache import FACTS
 from lm_datafusion.formats.parquet.statistics import RowGroupStatistics
 from lm_datafusion.plan import FilePlan, FilterStep, ReadPlan, RowFilter, plan_row_filter
 from lm_datafusion.plan.selectivity import estimate_selectivity
 from lm_datafusion.predicate.conjunct import bind_conjuncts
+from lm_datafusion.scan.best_keys import best_keys
 from lm_datafusion.scan.prune import PruningContext, judge_constants, plan_tasks
+from lm_datafusion.scan.sort_values import has_sort_values
 from lm_datafusion.storage import MeteredFile
 
 if TYPE_CHECKING:
@@ -32,7 +40,7 @@ if TYPE_CHECKING:
     from lm_datafusion.formats.parquet.footer import FileFacts
     from lm_datafusion.metrics import ScanMetrics
     from lm_datafusion.options import ScanOptions
-    from lm_datafusion.plan import FilePart, RowGroupTask, ScanRequest, Table, TableFile
+    from lm_datafusion.plan import FilePart, FirstRows, RowGroupTask, ScanRequest, Table, TableFile
     from lm_datafusion.predicate.conjunct import BoundConjunct, Conjunct
     from lm_datafusion.storage import Storage
 
@@ -64,8 +72,9 @@ def plan_scan(
     """
     check_columns(request.columns, table.schema)
     conjuncts = bind_conjuncts(_without_repeats(request.conjuncts), table.schema)
+    keys = _key_columns(request.first, table.schema)
     needed = dict.fromkeys(
-        [*request.columns, *(name for conjunct in conjuncts for name in conjunct.columns)]
+        [*request.columns, *(name for conjunct in conjuncts for name in conjunct.columns), *keys]
     )
     # Metadata may be bytes, and DataFusion, which evaluates over this schema, takes text only.
     schema = pa.schema([table.schema.field(name).remove_metadata() for name in needed])
@@ -91,15 +100,18 @@ def plan_scan(
             metrics=metrics,
             decided=frozenset(answers),
         )
-        tasks += plan_tasks(context, None if part is None else part.row_groups)
+        found = plan_tasks(context, None if part is None else part.row_groups)
+        tasks += found if request.first is None else _with_best_keys(found, request.first, context)
         if steps is None and conjuncts:
             steps = _row_filter(conjuncts, context)
     if request.is_reverse:
         tasks.reverse()
-    if request.limit is not None:
+    if request.limit is not None and request.first is None:
         needed_tasks = _enough_tasks(tasks, request)
         metrics.add(row_groups_pruned_early_stop=len(tasks) - len(needed_tasks))
         tasks = needed_tasks
+    if request.first is not None and not request.first.row_count:
+        tasks = []
     metrics.mechanism = _mechanism(request)
     return ReadPlan(
         storage=table.storage,
@@ -116,8 +128,36 @@ def plan_scan(
     )
 
 
+def _key_columns(first: FirstRows | None, schema: pa.Schema) -> list[str]:
+    if first is None:
+        return []
+    check_columns([first.column], schema)
+    data_type = schema.field(first.column).type
+    if not has_sort_values(data_type):
+        raise UnsupportedFeatureError(f'column "{first.column}": no order of {data_type} values')
+    return [first.column]
+
+
+def _with_best_keys(
+    tasks: Sequence[RowGroupTask], first: FirstRows, context: PruningContext
+) -> list[RowGroupTask]:
+    """Tasks with the best key that each row group can hold."""
+    if not context.options.prune_statistics:
+        return list(tasks)
+    row_groups = [task.access.row_group for task in tasks]
+    statistics = RowGroupStatistics(context.facts, row_groups, context.file_plan.constants)
+    data_type = context.schema.field(first.column).type
+    found = best_keys(statistics, first, data_type, context.metrics)
+    return [dataclasses.replace(task, best=best) for task, best in zip(tasks, found, strict=True)]
+
+
 def _mechanism(request: ScanRequest) -> str:
     """How a scan goes that does not take all rows in the order of the files."""
+    if request.first is not None:
+        return (
+            f"first {request.first.row_count:,} rows by {request.first}: pages in the order of"
+            " the best key they can hold"
+        )
     direction = "pages from the last to the first" if request.is_reverse else ""
     if request.limit is None:
         return direction

@@ -81,6 +81,11 @@ class RowGroupReader:
         return self._context
 
     @property
+    def task(self) -> RowGroupTask:
+        """The row group."""
+        return self._task
+
+    @property
     def index_file(self) -> OpenFile:
         """The file, for what counts as metadata."""
         return self._index_file
@@ -94,23 +99,24 @@ class RowGroupReader:
         access = prune_row_group(self._task.access, self._context, self._index_file, self._passes)
         if access.undecided and access.is_fully_matched and not access.is_skipped:
             self._context.metrics.add(row_groups_fully_matched=1)
+        self._access = access
         self._note_filter_pages(access)
         if not access.is_skipped:
-            names = dict.fromkeys([*self.filter_columns(access), *self._plan.schema.names, *extra])
+            names = dict.fromkeys([*self.filter_columns(), *self._plan.schema.names, *extra])
             self._cursors = {name: self._cursor(name) for name in names}
-        self._access = access
         return access
 
     def finish(self) -> None:
         """Adds the page counters of this row group to the metrics."""
         self._decoder.finish()
 
-    def filter_columns(self, access: RowGroupAccess) -> list[str]:
+    def filter_columns(self) -> list[str]:
         """Columns of the conjuncts that are undecided."""
+        access = self._access
         names = [
             name
             for step in self._plan.row_filter.steps
-            if access.is_undecided(step.index)
+            if access is None or access.is_undecided(step.index)
             for name in step.conjunct.columns
         ]
         return list(dict.fromkeys(names))

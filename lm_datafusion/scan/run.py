@@ -10,8 +10,11 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from lm_datafusion.formats.parquet.cache import FACTS
 from lm_datafusion.scan.adaptive_order import AdaptiveOrder
+from lm_datafusion.scan.first_rows import FirstRowsWalk, plan_fetch
 from lm_datafusion.scan.limit import RowBudget
 from lm_datafusion.scan.pool import OrderedPool
 from lm_datafusion.scan.prune import PruningContext
@@ -22,10 +25,9 @@ from lm_datafusion.storage import MeteredFile
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
-    import pyarrow as pa
-
     from lm_datafusion.metrics import ScanMetrics
     from lm_datafusion.plan import ReadPlan
+    from lm_datafusion.scan.first_rows import Found
     from lm_datafusion.storage import FileVersion, OpenFile
 
 
@@ -42,6 +44,34 @@ class ScanRun:
 
     def batches(self) -> Generator[pa.RecordBatch]:
         """The rows of the plan, in its order."""
+        if self._plan.first is None:
+            yield from self._all_batches()
+        elif self._plan.limit is None:
+            yield from self._first_batches()
+        else:
+            yield from _limited(self._first_batches(), self._plan.limit)
+
+    def _first_batches(self) -> Generator[pa.RecordBatch]:
+        """Finds the first rows, then fetches what of them was not read on the way."""
+        plan = self._plan
+        try:
+            found = FirstRowsWalk(plan, self.open_reader, self._metrics).run()
+            self._handles.close()
+            if len(found.carried) < len(plan.schema):
+                yield from _joined(ScanRun(plan_fetch(plan, found), self._metrics), found, plan)
+            else:
+                self._metrics.add(rows_selected=found.row_count)
+                yield from _carried_batches(found, plan)
+        finally:
+            self._handles.close()
+            self._finish()
+
+    def _finish(self) -> None:
+        versions = {task.file.version for task in self._plan.tasks}
+        FACTS.trim(versions, limit_bytes=self._plan.options.metadata_cache_bytes)
+        self._metrics.finish()
+
+    def _all_batches(self) -> Generator[pa.RecordBatch]:
         budget = self._budget()
         pool = OrderedPool(
             range(len(self._plan.tasks)),
@@ -61,9 +91,7 @@ class ScanRun:
             self._handles.close()
             if budget is not None:
                 self._metrics.add(row_groups_pruned_early_stop=budget.never_begun())
-            versions = {task.file.version for task in self._plan.tasks}
-            FACTS.trim(versions, limit_bytes=self._plan.options.metadata_cache_bytes)
-            self._metrics.finish()
+            self._finish()
 
     def _budget(self) -> RowBudget | None:
         if self._plan.limit is None:
@@ -95,6 +123,30 @@ class ScanRun:
         )
         index_file = MeteredFile(file, lambda n: self._metrics.add(bytes_metadata=n))
         return RowGroupReader(self._plan, task, context, self._order, (file, index_file))
+
+
+def _joined(fetch: ScanRun, found: Found, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
+    """Fetched columns and carried ones, side by side."""
+    position = 0
+    for batch in fetch.batches():
+        columns = [
+            found.carried[name].slice(position, batch.num_rows)
+            if name in found.carried
+            else batch.column(name)
+            for name in plan.schema.names
+        ]
+        position += batch.num_rows
+        yield from pa.Table.from_arrays(columns, schema=plan.schema).combine_chunks().to_batches()
+
+
+def _carried_batches(found: Found, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
+    batch_rows = plan.options.batch_rows
+    if not plan.schema.names:
+        yield from counted_batches(found.row_count, batch_rows)
+        return
+    columns = [found.carried[name] for name in plan.schema.names]
+    table = pa.Table.from_arrays(columns, schema=plan.schema)
+    yield from table.to_batches(max_chunksize=batch_rows)
 
 
 def _limited(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:

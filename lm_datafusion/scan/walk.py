@@ -57,7 +57,8 @@ class RowGroupScan:
             self._reader.finish()
 
     def _walk(self, access: RowGroupAccess) -> Iterator[pa.RecordBatch]:
-        names = self._walked_columns(access)
+        # The columns that decide how far the scan goes: those of the filter, if there is one.
+        names = self._reader.filter_columns() or list(self._plan.schema.names)
         walk, most_rows = self._windows(access, names)
         last_rows = 0
         while (window := walk.next_window(self._window_rows(last_rows, most_rows))) is not None:
@@ -71,10 +72,6 @@ class RowGroupScan:
                 self._reader.early_stop(walk.ahead, names)
                 return
             self._reader.leave(walk.ahead)
-
-    def _walked_columns(self, access: RowGroupAccess) -> list[str]:
-        """The columns that decide how far the scan goes: those of the filter, if there is one."""
-        return self._reader.filter_columns(access) or list(self._plan.schema.names)
 
     def _windows(self, access: RowGroupAccess, names: list[str]) -> tuple[WindowWalk, int]:
         """Windows, and how many rows one may have."""
