@@ -51,11 +51,13 @@ class RowGroupTask:
         file: The file it is in.
         access: The rows left of it.
         best: The best sort key it can hold, where first rows of an order are wanted.
+        is_part: Whether another task has rows of the same row group, and counts its pages.
     """
 
     file: FilePlan
     access: RowGroupAccess
     best: BestKey | None = None
+    is_part: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

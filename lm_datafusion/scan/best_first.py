@@ -8,8 +8,9 @@ sorted by the key is read from its better end, page by page, and a file in no or
 out what cannot beat the rows found.
 
 Windows grow, so that few rows take few pages and many rows few calls: a window takes the next
-pages of its row group until they hold the rows asked for. One worker at a time scans a row group:
-what windows hold over for each other needs no lock then.
+pages of its row group until they hold the rows asked for. Where the pages of all columns begin
+and end together, several workers share a row group; else one at a time scans it, for windows
+hold over for each other what lies in pages that reach across.
 
 Invariant: a container is visited once, or was dropped for it could hold no row that is good
 enough.
@@ -53,15 +54,21 @@ class _Opened:
     containers: list[Container]
     ahead: RowSelection
     most_rows: int
+    is_shared: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
-    """What to do next: open a row group, or scan a window of it and leave the rows ahead."""
+    """What to do next: open a row group, or scan a window of it and leave the rows ahead.
+
+    `is_shared` says that others may be in the row group at the same time.
+    """
 
     place: int
+    row_count: int
     window: RowSelection | None = None
     ahead: RowSelection | None = None
+    is_shared: bool = False
 
 
 class BestFirst:
@@ -70,6 +77,7 @@ class BestFirst:
     def __init__(
         self,
         best_keys: Sequence[BestKey],
+        row_counts: Sequence[int],
         first: FirstRows,
         can_hold: Callable[[BestKey], bool],
     ) -> None:
@@ -77,51 +85,89 @@ class BestFirst:
         self._can_hold = can_hold
         keyed = [(visit_key(best, first, place), place) for place, best in enumerate(best_keys)]
         self._best_keys = best_keys
+        self._row_counts = row_counts
         self._unopened = sorted(keyed, reverse=True)
         self._opened: dict[int, _Opened] = {}
-        self.busy: set[int] = set()
+        self._busy: dict[int, int] = {}
+        self._rows_in_flight = 0
         self.never_opened = 0
 
-    def next_visit(self, row_count: int) -> Visit | None:
-        """The best container that nobody works on; it is busy then. None if there is none.
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody is at work."""
+        return not self._busy
+
+    def next_visit(self, window_rows: Callable[[int], int]) -> Visit | None:
+        """The best container that can be worked on now; None if there is none, or none is worth it.
 
         Args:
-            row_count: About how many rows a window is to have.
+            window_rows: About how many rows a window is to have, given the rows that are better
+                and not scanned yet; 0 if those are likely to be enough.
         """
         self._drop_unopened()
         heads = [
             (opened.containers[-1].key, place)
             for place, opened in self._opened.items()
-            if place not in self.busy and self._has_containers(opened)
+            if self._can_take(place, opened) and self._has_containers(opened)
         ]
         if self._unopened:
             heads.append(self._unopened[-1])
         if not heads:
             return None
-        _, place = min(heads)
-        self.busy.add(place)
-        if place not in self._opened:
+        key, place = min(heads)
+        row_count = window_rows(self._rows_in_flight + self._better_rows(key))
+        if row_count <= 0:
+            return None
+        self._busy[place] = self._busy.get(place, 0) + 1
+        if place in self._opened:
+            visit = self._window(place, row_count)
+        else:
             self._unopened.pop()
-            return Visit(place=place)
-        return self._window(place, row_count)
+            visit = Visit(place=place, row_count=self._row_counts[place])
+        self._rows_in_flight += visit.row_count
+        return visit
+
+    def done(self, visit: Visit) -> None:
+        """What was to be done is done."""
+        self._busy[visit.place] -= 1
+        if not self._busy[visit.place]:
+            del self._busy[visit.place]
+        self._rows_in_flight -= visit.row_count
+
+    def _can_take(self, place: int, opened: _Opened) -> bool:
+        return opened.is_shared or place not in self._busy
+
+    def _better_rows(self, key: VisitKey) -> int:
+        """Rows of containers that come before a key, and have to wait for a busy row group."""
+        rows = 0
+        for place in self._busy:
+            opened = self._opened.get(place)
+            if opened is not None and not opened.is_shared:
+                for container in reversed(opened.containers):
+                    if container.key > key:
+                        break
+                    rows += container.row_count
+        return rows
 
     def open(
         self,
         place: int,
         selection: RowSelection,
-        starts: npt.NDArray[np.int64],
-        best: Sequence[BestKey],
+        pages: tuple[npt.NDArray[np.int64], Sequence[BestKey]],
+        *,
         most_rows: int,
+        is_shared: bool,
     ) -> None:
         """Takes the containers of a row group.
 
         Args:
             place: The row group.
             selection: Its rows left.
-            starts: First rows of the containers, ascending from 0.
-            best: What each of them can hold.
+            pages: First rows of the containers, ascending from 0, and what each can hold.
             most_rows: Rows that a window of it may have.
+            is_shared: Whether no page of any column reaches across containers.
         """
+        starts, best = pages
         stops = np.append(starts, selection.total_rows)[1:]
         containers = [
             Container(
@@ -141,7 +187,7 @@ class BestFirst:
             if row_count
         ]
         containers.sort(key=lambda container: container.key, reverse=True)
-        self._opened[place] = _Opened(selection, containers, selection, most_rows)
+        self._opened[place] = _Opened(selection, containers, selection, most_rows, is_shared)
 
     def never_visited(self, place: int) -> RowSelection | None:
         """The rows of an opened row group that were dropped unseen."""
@@ -161,7 +207,16 @@ class BestFirst:
         whole = RowSelection.from_consecutive_ranges(ranges, opened.selection.total_rows)
         opened.ahead = opened.ahead.difference(whole)
         window = opened.selection.intersection(whole)
-        return Visit(place=place, window=window, ahead=opened.ahead)
+        # Nothing is held over where no page reaches across.
+        nothing = RowSelection.none(window.total_rows)
+        ahead = nothing if opened.is_shared else opened.ahead
+        return Visit(
+            place=place,
+            row_count=window.row_count,
+            window=window,
+            ahead=ahead,
+            is_shared=opened.is_shared,
+        )
 
     def _has_containers(self, opened: _Opened) -> bool:
         """Whether some are left; those that cannot hold a good row are dropped on the way."""

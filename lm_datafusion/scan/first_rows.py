@@ -37,7 +37,7 @@ from lm_datafusion.scan.candidates import Candidates, Part, good_enough
 from lm_datafusion.scan.crew import run_crew
 from lm_datafusion.scan.limit import RowBudget
 from lm_datafusion.scan.sort_values import to_sort_values
-from lm_datafusion.scan.windows import count_windows, page_edges
+from lm_datafusion.scan.windows import WindowWalk, count_windows, page_edges, shared_edges
 from lm_datafusion.selection import RowSelection
 
 if TYPE_CHECKING:
@@ -52,17 +52,22 @@ if TYPE_CHECKING:
 
     Values: TypeAlias = pa.Array | pa.ChunkedArray
 
+# Fewer rows are not worth a second worker.
+ROWS_WORTH_A_TASK = 1_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """The rows that were found, in the order of the table.
 
     Attributes:
-        tasks: Row groups that hold them, with exactly these rows selected.
+        places: Row groups that hold them.
+        tasks: The same, with exactly these rows selected.
         carried: Their columns that were read on the way, by name.
         row_count: How many they are.
     """
 
+    places: tuple[int, ...]
     tasks: tuple[RowGroupTask, ...]
     carried: dict[str, pa.ChunkedArray]
     row_count: int
@@ -84,12 +89,12 @@ class FirstRowsWalk:
         self._candidates = Candidates(self._first)
         self._order = BestFirst(
             [task.best or UNKNOWN_KEY for task in plan.tasks],
+            [task.access.selection.row_count for task in plan.tasks],
             self._first,
             self._candidates.can_hold,
         )
         self._budget = RowBudget(self._first.row_count, [0], has_filter=bool(plan.row_filter.steps))
         self._last_rows = 0
-        self._rows_in_flight = 0
         self._is_stopped = False
         self._changed = threading.Condition()
 
@@ -103,10 +108,30 @@ class FirstRowsWalk:
                 if ahead is not None:
                     reader.early_stop(ahead, self._walked_columns(reader))
             self._metrics.add(row_groups_pruned_early_stop=self._order.never_opened)
+            found = _found(self._candidates.finish(), self._plan, self._carried)
+            return dataclasses.replace(found, tasks=self._split(found))
         finally:
             for reader in self._readers.values():
                 reader.finish()
-        return _found(self._candidates.finish(), self._plan, self._carried)
+
+    def _split(self, found: Found) -> tuple[RowGroupTask, ...]:
+        """Cuts row groups that are a large part of the work, so that all workers share it."""
+        names = [name for name in self._plan.schema.names if name not in found.carried]
+        share = max(ROWS_WORTH_A_TASK, found.row_count // self._plan.options.worker_count)
+        tasks: list[RowGroupTask] = []
+        for place, task in zip(found.places, found.tasks, strict=True):
+            reader, rows = self._readers[place], task.access.selection
+            if rows.row_count < 2 * share or self._plan.options.worker_count == 1:
+                tasks.append(task)
+                continue
+            edges = shared_edges(rows.total_rows, reader.chunks(names), reader.index_file)
+            walk = WindowWalk(rows, edges)
+            parts: list[RowGroupTask] = []
+            while (part := walk.next_window(share)) is not None:
+                access = dataclasses.replace(task.access, selection=part)
+                parts.append(dataclasses.replace(task, access=access, is_part=bool(parts)))
+            tasks += parts
+        return tuple(tasks)
 
     def _stop(self) -> None:
         with self._changed:
@@ -127,13 +152,14 @@ class FirstRowsWalk:
         """Waits for something worth doing; None when nothing is left."""
         with self._changed:
             while not self._is_stopped:
-                visit = self._order.next_visit(self._window_rows()) if self._is_worth_it() else None
+                visit = self._order.next_visit(self._window_rows)
                 if visit is not None:
                     if visit.window is not None:
-                        self._last_rows = visit.window.row_count
-                        self._rows_in_flight += visit.window.row_count
+                        self._last_rows = visit.row_count
+                    # Where there was something for one, there may be something for another.
+                    self._changed.notify()
                     return visit
-                if not self._order.busy:
+                if self._order.is_idle:
                     break
                 self._changed.wait()
             self._changed.notify_all()
@@ -141,21 +167,13 @@ class FirstRowsWalk:
 
     def _done(self, visit: Visit) -> None:
         with self._changed:
-            self._order.busy.discard(visit.place)
-            if visit.window is not None:
-                self._rows_in_flight -= visit.window.row_count
+            self._order.done(visit)
             self._changed.notify_all()
 
-    def _is_worth_it(self) -> bool:
-        """Whether one more worker has something to do that is likely to be needed."""
-        if not self._order.busy or self._candidates.threshold is not None:
-            return True
-        return self._budget.expects_more(self._rows_in_flight)
-
-    def _window_rows(self) -> int:
+    def _window_rows(self, rows_before: int) -> int:
         if self._candidates.threshold is not None:
-            return 2 * self._last_rows
-        return self._budget.window_rows(0, self._last_rows)
+            return max(1, 2 * self._last_rows)
+        return self._budget.window_rows_after(rows_before, self._last_rows)
 
     def _open(self, place: int) -> None:
         """Prunes a row group and finds its containers."""
@@ -164,13 +182,20 @@ class FirstRowsWalk:
             self._readers[place] = reader
         access = reader.open([self._first.column])
         names = self._walked_columns(reader)
-        starts, best = self._containers(access, reader)
+        pages = self._containers(access, reader)
         reader.note_pages(names)
-        window_bytes = self._plan.options.window_bytes
         chunks = reader.chunks(names)
+        edges = shared_edges(access.row_count, chunks, reader.index_file)
+        window_bytes = self._plan.options.window_bytes
         count = count_windows(access.row_count, chunks, window_bytes=window_bytes)
         with self._changed:
-            self._order.open(place, access.selection, starts, best, access.row_count // count + 1)
+            self._order.open(
+                place,
+                access.selection,
+                pages,
+                most_rows=access.row_count // count + 1,
+                is_shared=bool(np.isin(pages[0], edges).all()),
+            )
 
     def _walked_columns(self, reader: RowGroupReader) -> list[str]:
         names = reader.filter_columns()
@@ -210,7 +235,8 @@ class FirstRowsWalk:
 
     def _scan(self, visit: Visit) -> None:
         """Finds the candidates of a window."""
-        reader = self._readers[visit.place]
+        owner = self._readers[visit.place]
+        reader = owner.fork() if visit.is_shared else owner
         window, ahead = visit.window, visit.ahead
         assert window is not None
         assert ahead is not None
@@ -219,18 +245,21 @@ class FirstRowsWalk:
             selection = reader.filter(selection, ahead)
         part = None
         if selection.selects_any():
-            names = [self._first.column, *self._carried]
+            names = list(dict.fromkeys([*self._carried, self._first.column]))
             stored = reader.read(names, selection, ahead)
-            values = reader.to_table_types(names, stored)
+            values = dict(zip(names, reader.to_table_types(names, stored), strict=True))
             part = Part(
                 place=visit.place,
                 rows=selection.to_indices(),
-                keys=to_sort_values(values[0]),
-                carried=tuple(without_views(array) for array in values[1:]),
+                keys=to_sort_values(values[self._first.column]),
+                carried=tuple(without_views(values[name]) for name in self._carried),
             )
         reader.check_unchanged()
-        reader.leave(ahead)
         with self._changed:
+            if visit.is_shared:
+                owner.join(reader)
+            else:
+                reader.leave(ahead)
             self._budget.note(0, visited=window.row_count, found=selection.row_count)
             if part is not None:
                 self._candidates.add(part)
@@ -295,7 +324,8 @@ def _found(parts: Sequence[Part], plan: ReadPlan, carried: Sequence[str]) -> Fou
     order = np.lexsort((rows, places))
     rows, places = rows[order], places[order]
     tasks = []
-    for place in np.unique(places).tolist():
+    held = tuple(np.unique(places).tolist())
+    for place in held:
         task = plan.tasks[place]
         selection = RowSelection.from_indices(rows[places == place], task.access.row_count)
         access = dataclasses.replace(task.access, selection=selection, undecided=())
@@ -306,7 +336,7 @@ def _found(parts: Sequence[Part], plan: ReadPlan, carried: Sequence[str]) -> Fou
         plain = without_views(pa.array([], plan.schema.field(name).type)).type
         together = pa.chunked_array(chunks, plain).take(pa.array(order))
         columns[name] = together.cast(plan.schema.field(name).type)
-    return Found(tasks=tuple(tasks), carried=columns, row_count=len(rows))
+    return Found(places=held, tasks=tuple(tasks), carried=columns, row_count=len(rows))
 
 
 def _chunks(values: Values) -> list[pa.Array]:

@@ -77,13 +77,22 @@ class RowBudget:
             share = (sum(self._found) + 1) / self._visited
             return found + share * left < self.limit
 
-    def expects_more(self, rows_in_flight: int) -> bool:
-        """Whether rows that are being scanned are likely to be too few."""
+    def window_rows_after(self, rows_before: int, last_rows: int) -> int:
+        """As `window_rows`, given rows that come before and are still to be scanned.
+
+        Returns:
+            0 if those are likely to be enough.
+        """
+        if not rows_before:
+            return self.window_rows(0, last_rows)
         with self._lock:
             if not self._visited:
-                return False
+                return 0
             found = sum(self._found)
-            return found + (found + 1) / self._visited * rows_in_flight < self.limit
+            share = (found + 1) / self._visited if self._has_filter else 1.0
+            missing = self.limit - found
+            rows = (missing - share * rows_before) / share
+        return max(0, min(int(rows), GROWTH * max(last_rows, missing)))
 
     def never_begun(self) -> int:
         """Row groups that were not needed."""

@@ -108,7 +108,20 @@ class RowGroupReader:
 
     def finish(self) -> None:
         """Adds the page counters of this row group to the metrics."""
-        self._decoder.finish()
+        self._decoder.finish(is_part=self._task.is_part)
+
+    def fork(self) -> RowGroupReader:
+        """A reader of the same row group, opened already, for another thread."""
+        files = (self._data_file, self._index_file)
+        other = RowGroupReader(self._plan, self._task, self._context, self._order, files)
+        other._decoder = self._decoder.fork()
+        other._access, other._passes = self._access, self._passes
+        other._cursors = {name: other._cursor(name) for name in self._cursors}
+        return other
+
+    def join(self, other: RowGroupReader) -> None:
+        """Takes over what a fork counted."""
+        self._decoder.join(other._decoder)
 
     def filter_columns(self) -> list[str]:
         """Columns of the conjuncts that are undecided."""

@@ -68,6 +68,19 @@ def page_edges(
     return edges[edges <= row_count]
 
 
+def shared_edges(
+    row_count: int, chunks: Sequence[ChunkFacts], file: OpenFile
+) -> npt.NDArray[np.int64]:
+    """Every row where a page of each of the chunks begins, and `row_count`."""
+    edges: npt.NDArray[np.int64] | None = None
+    for chunk in chunks:
+        table = chunk.load_pages(file)
+        firsts = np.zeros(1, dtype=np.int64) if table is None else table.locations.first_rows
+        edges = firsts if edges is None else np.intersect1d(edges, firsts)
+    inner = np.zeros(0, dtype=np.int64) if edges is None else edges
+    return np.union1d(inner[inner < row_count], [0, row_count])
+
+
 class WindowWalk:
     """Goes through the rows left of a row group, from one end to the other."""
 

@@ -9,6 +9,7 @@ their position in the table.
 from __future__ import annotations
 
 import decimal
+import itertools
 import math
 import pathlib
 import tempfile
@@ -126,7 +127,7 @@ def draw_order_case(rng: random.Random) -> OrderCase:
     )
     cuts = sorted(rng.randrange(rows + 1) for _ in range(rng.choice([0, 0, 1, 2])))
     edges = [0, *cuts, rows]
-    files = [table.slice(a, b - a) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    files = [table.slice(a, b - a) for a, b in itertools.pairwise(edges)]
     page_rows = rng.choice([1, 7, 20, 1000])
     return OrderCase(
         table=table,
