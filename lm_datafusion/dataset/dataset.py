@@ -29,7 +29,7 @@ from lm_datafusion.options import ScanOptions
 from lm_datafusion.plan import FilePart, ScanRequest, Table
 from lm_datafusion.predicate.conjunct import bind_conjuncts, check_expressions
 from lm_datafusion.predicate.expression import Meaning
-from lm_datafusion.scan import load_facts, plan_scan
+from lm_datafusion.scan import find_order, load_facts, plan_scan
 from lm_datafusion.storage import LocalStorage
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from lm_datafusion.dataset.verbs import Columns, Filter, OrderBy
     from lm_datafusion.metrics import ScanReport
-    from lm_datafusion.plan import RowGroupTask, TableFile
+    from lm_datafusion.plan import ClaimedOrder, KnownOrder, RowGroupTask, TableFile
     from lm_datafusion.predicate.conjunct import Conjunct
     from lm_datafusion.storage import Storage
 
@@ -221,6 +221,15 @@ class LateDataset(ScanVerbs, ds.Dataset):
     def conjuncts(self) -> tuple[Conjunct, ...]:
         """What every row of the dataset meets."""
         return self._conjuncts
+
+    def find_order(self, column: str, *, declared: ClaimedOrder | None = None) -> KnownOrder:
+        """How the rows are ordered by a column, as far as bounds in the files prove it.
+
+        Args:
+            column: Its name.
+            declared: The order that each file is said to have; told apart from what is proven.
+        """
+        return find_order(self._table, column, self._options, declared)
 
     def with_conjuncts(self, conjuncts: tuple[Conjunct, ...]) -> LateDataset:
         """A dataset of the rows that meet these conjuncts too."""

@@ -62,31 +62,43 @@ UNKNOWN_KEY = BestKey(is_known=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedOrder:
+    """What somebody says about the order of rows: a user of each file, a writer of row groups."""
+
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KnownOrder:
     """How the rows of a table are ordered by a column, as far as that is known.
 
-    Bounds prove an order between containers, never inside one: `level` says between which.
+    Bounds prove an order between containers, never inside one: with `level` `"pages"`, no row of a
+    page comes before a row of an earlier page. That is all an early stop needs. A claim that
+    bounds do not contradict is told here, and nothing relies on it.
 
     Attributes:
         column: The column.
-        descending: The direction; None if no order is known.
-        nulls_first: Where nulls are; None where there are none, or no order is known.
+        descending: The direction that bounds prove; None if they prove none.
+        nulls: Where bounds show nulls: `"none"`, `"first"`, `"last"`, `"between"`, `"unknown"`.
         level: `"pages"`, `"row groups"` or `""`: the containers whose bounds prove it.
-        claim: `"declared"`, `"footer"` or `""`: who says so beside the bounds.
+        claim: `"declared"`, `"footer"` or `""`: who says so too.
+        is_contradicted: Whether a claim was made that bounds show to be wrong.
         reason: What was found, for people.
     """
 
     column: str
     descending: bool | None = None
-    nulls_first: bool | None = None
+    nulls: str = "unknown"
     level: str = ""
     claim: str = ""
+    is_contradicted: bool = False
     reason: str = ""
 
     @property
     def is_proven(self) -> bool:
         """Whether bounds prove an order."""
-        return self.descending is not None and bool(self.level)
+        return self.descending is not None
 
     def __str__(self) -> str:
         return self.reason

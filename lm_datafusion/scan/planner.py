@@ -32,6 +32,7 @@ from lm_datafusion.predicate.conjunct import bind_conjuncts
 from lm_datafusion.scan.best_keys import best_keys
 from lm_datafusion.scan.prune import PruningContext, judge_constants, plan_tasks
 from lm_datafusion.scan.sort_values import has_sort_values
+from lm_datafusion.scan.spans import proven_order, spans_of, why_unknown
 from lm_datafusion.storage import MeteredFile
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from lm_datafusion.options import ScanOptions
     from lm_datafusion.plan import FilePart, FirstRows, RowGroupTask, ScanRequest, Table, TableFile
     from lm_datafusion.predicate.conjunct import BoundConjunct, Conjunct
+    from lm_datafusion.scan.spans import Span
     from lm_datafusion.storage import Storage
 
     # By the place of a file in the table, for a path may be there twice.
@@ -80,6 +82,7 @@ def plan_scan(
     schema = pa.schema([table.schema.field(name).remove_metadata() for name in needed])
     tasks: list[RowGroupTask] = []
     steps: RowFilter | None = None
+    spans: list[Span] = []
     answers = _partition_answers(table.files, conjuncts, schema, metrics)
     for place, file in enumerate(table.files):
         part = None if only is None else only.get(place)
@@ -101,7 +104,10 @@ def plan_scan(
             decided=frozenset(answers),
         )
         found = plan_tasks(context, None if part is None else part.row_groups)
-        tasks += found if request.first is None else _with_best_keys(found, request.first, context)
+        if request.first is not None:
+            found, own = _with_best_keys(found, request.first, context)
+            spans += own
+        tasks += found
         if steps is None and conjuncts:
             steps = _row_filter(conjuncts, context)
     if request.is_reverse:
@@ -113,6 +119,7 @@ def plan_scan(
     if request.first is not None and not request.first.row_count:
         tasks = []
     metrics.mechanism = _mechanism(request)
+    metrics.order = "" if request.first is None else _order_text(request.first, spans)
     return ReadPlan(
         storage=table.storage,
         schema=pa.schema(
@@ -139,16 +146,25 @@ def _key_columns(first: FirstRows | None, schema: pa.Schema) -> list[str]:
 
 
 def _with_best_keys(
-    tasks: Sequence[RowGroupTask], first: FirstRows, context: PruningContext
-) -> list[RowGroupTask]:
-    """Tasks with the best key that each row group can hold."""
+    tasks: list[RowGroupTask], first: FirstRows, context: PruningContext
+) -> tuple[list[RowGroupTask], list[Span]]:
+    """Tasks with the best key that each row group can hold, and the keys each spans."""
     if not context.options.prune_statistics:
-        return list(tasks)
+        return tasks, []
     row_groups = [task.access.row_group for task in tasks]
     statistics = RowGroupStatistics(context.facts, row_groups, context.file_plan.constants)
     data_type = context.schema.field(first.column).type
     found = best_keys(statistics, first, data_type, context.metrics)
-    return [dataclasses.replace(task, best=best) for task, best in zip(tasks, found, strict=True)]
+    tasks = [dataclasses.replace(task, best=best) for task, best in zip(tasks, found, strict=True)]
+    return tasks, spans_of(statistics, first.column, data_type, [""] * len(tasks))
+
+
+def _order_text(first: FirstRows, spans: Sequence[Span]) -> str:
+    """What the bounds of row groups say of the order; pages are looked at later, one by one."""
+    if not spans:
+        return ""
+    known = proven_order(first.column, "row groups", spans)
+    return why_unknown(first.column, spans) if known is None else known.reason
 
 
 def _mechanism(request: ScanRequest) -> str:
