@@ -222,14 +222,17 @@ class LateDataset(ScanVerbs, ds.Dataset):
         """What every row of the dataset meets."""
         return self._conjuncts
 
-    def find_order(self, column: str, *, declared: ClaimedOrder | None = None) -> KnownOrder:
+    def find_order(
+        self, column: str, *, declared: ClaimedOrder | None = None, with_pages: bool = True
+    ) -> KnownOrder:
         """How the rows are ordered by a column, as far as bounds in the files prove it.
 
         Args:
             column: Its name.
             declared: The order that each file is said to have; told apart from what is proven.
+            with_pages: Whether to read page indexes; without them footers have to do.
         """
-        return find_order(self._table, column, self._options, declared)
+        return find_order(self._table, column, self._options, declared, with_pages=with_pages)
 
     def with_conjuncts(self, conjuncts: tuple[Conjunct, ...]) -> LateDataset:
         """A dataset of the rows that meet these conjuncts too."""

@@ -95,6 +95,7 @@ class FirstRowsWalk:
         )
         self._budget = RowBudget(self._first.row_count, [0], has_filter=bool(plan.row_filter.steps))
         self._last_rows = 0
+        self._beyond_rows = 0
         self._is_stopped = False
         self._changed = threading.Condition()
 
@@ -156,6 +157,8 @@ class FirstRowsWalk:
                 if visit is not None:
                     if visit.window is not None:
                         self._last_rows = visit.row_count
+                        if self._candidates.threshold is not None:
+                            self._beyond_rows = visit.row_count
                     # Where there was something for one, there may be something for another.
                     self._changed.notify()
                     return visit
@@ -172,8 +175,13 @@ class FirstRowsWalk:
 
     def _window_rows(self, rows_before: int) -> int:
         if self._candidates.threshold is not None:
-            return max(1, 2 * self._last_rows)
-        return self._budget.window_rows_after(rows_before, self._last_rows)
+            # Begins small again: the better the threshold gets, the fewer pages are left.
+            return max(1, 2 * self._beyond_rows)
+        rows = self._budget.window_rows_after(rows_before, self._last_rows)
+        if rows or rows_before:
+            return rows
+        # Rows enough, but some are null, and values come before those: nobody else will look.
+        return max(1, 2 * self._last_rows)
 
     def _open(self, place: int) -> None:
         """Prunes a row group and finds its containers."""
@@ -199,7 +207,7 @@ class FirstRowsWalk:
 
     def _walked_columns(self, reader: RowGroupReader) -> list[str]:
         names = reader.filter_columns()
-        return list(dict.fromkeys([*names, self._first.column]))
+        return list(dict.fromkeys([*names, self._first.column, *self._carried]))
 
     def _containers(
         self, access: RowGroupAccess, reader: RowGroupReader
@@ -282,7 +290,12 @@ class FirstRowsWalk:
 def carried_columns(plan: ReadPlan) -> list[str]:
     """Columns of the result that finding rows reads anyway: those need not be read again."""
     assert plan.first is not None
-    read = {name for step in plan.row_filter.steps for name in step.conjunct.columns}
+    read = {
+        name
+        for step in plan.row_filter.steps
+        if any(task.access.is_undecided(step.index) for task in plan.tasks)
+        for name in step.conjunct.columns
+    }
     read.add(plan.first.column)
     return [
         field.name

@@ -49,7 +49,12 @@ class _Spans:
 
 
 def find_order(
-    table: Table, column: str, options: ScanOptions, declared: ClaimedOrder | None = None
+    table: Table,
+    column: str,
+    options: ScanOptions,
+    declared: ClaimedOrder | None = None,
+    *,
+    with_pages: bool = True,
 ) -> KnownOrder:
     """Finds out how the rows of a table are ordered; reads footers and page indexes.
 
@@ -58,13 +63,17 @@ def find_order(
         column: One of its columns.
         options: How to scan.
         declared: What somebody says of each file.
+        with_pages: Whether to read page indexes too; without them footers have to do.
 
     Raises:
         ColumnNotFoundError: A column that the table does not have.
     """
     check_columns([column], table.schema)
     data_type = table.schema.field(column).type
-    files = [_loadspans_of(table, file, column, data_type, options) for file in table.files]
+    files = [
+        _load_spans(table, file, (column, data_type), options, with_pages=with_pages)
+        for file in table.files
+    ]
     paged = [span for file in files for group in file.pages or [] for span in group]
     if any(file.pages is None for file in files):
         paged = []
@@ -76,22 +85,31 @@ def find_order(
     return _with_claims(known, files, declared)
 
 
-def _loadspans_of(
-    table: Table, file: TableFile, column: str, data_type: pa.DataType, options: ScanOptions
+def _load_spans(
+    table: Table,
+    file: TableFile,
+    key: tuple[str, pa.DataType],
+    options: ScanOptions,
+    *,
+    with_pages: bool,
 ) -> _Spans:
+    column, data_type = key
     facts = load_facts(table.storage, file.path, options)
     count = facts.num_row_groups
     statistics = RowGroupStatistics(facts, range(count), file.partition)
     places = [f"{file.path}, row group {index}" for index in range(count)]
-    with table.storage.open(facts.version) as source:
-        return _Spans(
-            row_groups=spans_of(statistics, column, data_type, places),
-            pages=_pagespans_of(facts, file, column, data_type, source),
-            claims=[_footer_claim(facts, index, column) for index in range(count)],
-        )
+    pages = None
+    if with_pages:
+        with table.storage.open(facts.version) as source:
+            pages = _page_spans(facts, file, column, data_type, source)
+    return _Spans(
+        row_groups=spans_of(statistics, column, data_type, places),
+        pages=pages,
+        claims=[_footer_claim(facts, index, column) for index in range(count)],
+    )
 
 
-def _pagespans_of(
+def _page_spans(
     facts: FileFacts, file: TableFile, column: str, data_type: pa.DataType, source: OpenFile
 ) -> list[list[Span]] | None:
     """Spans of pages, by row group; None where a row group has no page bounds."""

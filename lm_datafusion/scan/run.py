@@ -85,7 +85,9 @@ class ScanRun:
                 yield from pool
             else:
                 budget.on_change = pool.wake
-                yield from _limited(pool, budget.limit)
+                for batch in _limited(pool, budget.limit):
+                    self._metrics.add(rows_selected=batch.num_rows)
+                    yield batch
         finally:
             pool.close()
             self._handles.close()

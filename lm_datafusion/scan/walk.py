@@ -110,7 +110,9 @@ class RowGroupScan:
 
     def _project(self, selection: RowSelection, ahead: RowSelection) -> Iterator[pa.RecordBatch]:
         schema = self._plan.schema
-        self._reader.context.metrics.add(rows_selected=selection.row_count)
+        if self._budget is None:
+            # With a limit, rows count when they are handed out: another worker may be sooner.
+            self._reader.context.metrics.add(rows_selected=selection.row_count)
         values = self._reader.read(schema.names, selection, ahead)
         self._reader.check_unchanged()
         if not schema.names:

@@ -92,7 +92,7 @@ def draw_keys(rng: random.Random, kind: str, count: int) -> pa.Array:
         parts = [values[start : start + size] for start in range(0, count, size)]
         rng.shuffle(parts)
         values = [value for part in parts for value in part]
-    nulls = rng.choice(["none", "none", "some", "start", "end", "all"])
+    nulls = rng.choice(["none", "none", "some", "some", "some", "start", "end", "all"])
     share = {"none": 0.0, "some": 0.3, "start": 0.0, "end": 0.0, "all": 1.0}[nulls]
     values = [None if rng.random() < share else value for value in values]
     if nulls in ("start", "end"):
@@ -105,7 +105,7 @@ def draw_keys(rng: random.Random, kind: str, count: int) -> pa.Array:
 
 
 def draw_order_case(rng: random.Random) -> OrderCase:
-    rows = rng.choice([0, 1, 2, 30, 200, 400, 700])
+    rows = rng.choice([0, 1, 30, 200, 200, 400, 400, 700])
     keys = draw_keys(rng, rng.choice(list(KEYS)), rows)
     table = pa.table(
         {
@@ -128,7 +128,7 @@ def draw_order_case(rng: random.Random) -> OrderCase:
     cuts = sorted(rng.randrange(rows + 1) for _ in range(rng.choice([0, 0, 1, 2])))
     edges = [0, *cuts, rows]
     files = [table.slice(a, b - a) for a, b in itertools.pairwise(edges)]
-    page_rows = rng.choice([1, 7, 20, 1000])
+    page_rows = rng.choice([1, 7, 7, 20, 20, 50, 1000])
     return OrderCase(
         table=table,
         files=files,
@@ -152,12 +152,22 @@ def draw_order_case(rng: random.Random) -> OrderCase:
             "string_type": rng.choice(["string", "string_view"]),
         },
         condition=rng.choice(
-            [None, "f = 3", "f < 10", "f = 99", "f >= 0", "s = 'word 1'", "f < 9 AND s LIKE '%3'"]
+            [
+                None,
+                None,
+                None,
+                "f = 3",
+                "f < 10",
+                "f = 99",
+                "f >= 0",
+                "s = 'word 1'",
+                "f < 9 AND s LIKE '%3'",
+            ]
         ),
         columns=rng.choice([["id"], ["id", "k"], ["id", "k", "f", "s", "l"], ["l", "s", "id"]]),
         descending=rng.random() < 0.5,
         nulls_first=rng.random() < 0.5,
-        row_count=rng.choice([0, 1, 3, page_rows, 50, rows, rows + 5]),
+        row_count=rng.choice([0, 1, 3, 20, 50, 50, page_rows, rows // 2, rows + 5]),
     )
 
 

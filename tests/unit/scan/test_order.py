@@ -45,6 +45,14 @@ def test_row_groups_prove_it_where_pages_have_no_bounds(tmp_path):
     assert (order.descending, order.level) == (False, "row groups")
 
 
+def test_footers_alone_prove_less(tmp_path):
+    data = dataset_of(tmp_path, UP)
+    assert data.find_order("k", with_pages=False).level == "row groups"
+    one = dataset_of(tmp_path, UP, row_group_size=100)
+    assert one.find_order("k").level == "pages"
+    assert one.find_order("k", with_pages=False).reason.endswith("there is one row group")
+
+
 def test_row_groups_prove_it_where_pages_overlap_within_them(tmp_path):
     shuffled = [start + (row * 7) % 20 for start in range(0, 100, 20) for row in range(20)]
     order = dataset_of(tmp_path, shuffled).find_order("k")
