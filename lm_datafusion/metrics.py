@@ -26,9 +26,11 @@ COUNTERS = (
     "row_groups_pruned_statistics",
     "row_groups_pruned_bloom_filter",
     "row_groups_pruned_dictionary",
+    "row_groups_pruned_early_stop",
     "row_groups_fully_matched",
     "pages_total",
     "pages_pruned",
+    "pages_pruned_early_stop",
     "pages_fetched",
     "rows_total",
     "rows_selected",
@@ -58,21 +60,29 @@ class ScanReport:
     `bytes_scanned` counts data and dictionary pages fetched, `bytes_metadata` footers, indexes,
     bloom filters and page headers read on the way; `bytes_total` is the size of the files.
     `pages_total` counts the pages of the columns the scan was about in the row groups left
-    after row-group pruning, `pages_pruned` those of them that no fetch touched.
+    after row-group pruning, `pages_pruned` those of them that no fetch touched. Of these,
+    `pages_pruned_early_stop` are pages of filter and sort columns that might have held a row, but
+    enough rows were found before; `row_groups_pruned_early_stop` were never begun for that reason.
+    `mechanism` says how a scan that need not see all rows went about it, `order` what is known
+    of the order of rows, and from what.
     """
 
     table: str
     path: str
     reason: str
+    mechanism: str
+    order: str
     files: int
     files_pruned: int
     row_groups_total: int
     row_groups_pruned_statistics: int
     row_groups_pruned_bloom_filter: int
     row_groups_pruned_dictionary: int
+    row_groups_pruned_early_stop: int
     row_groups_fully_matched: int
     pages_total: int
     pages_pruned: int
+    pages_pruned_early_stop: int
     pages_fetched: int
     rows_total: int
     rows_selected: int
@@ -106,6 +116,15 @@ class ScanReport:
             f"  bytes        {self.bytes_scanned:,} of {self.bytes_total:,}",
             f"  metadata     {self.bytes_metadata:,} bytes",
         ]
+        if self.mechanism:
+            lines.append(f"  mechanism    {self.mechanism}")
+        if self.order:
+            lines.append(f"  order        {self.order}")
+        if self.row_groups_pruned_early_stop or self.pages_pruned_early_stop:
+            lines.append(
+                f"  early stop   {self.row_groups_pruned_early_stop} row groups never begun,"
+                f" {self.pages_pruned_early_stop} pages of others never read"
+            )
         if self.chunks_fallback:
             columns = ", ".join(self.fallback_columns)
             lines.append(f"  whole chunks {self.chunks_fallback} read through pyarrow: {columns}")
@@ -132,6 +151,8 @@ def merge_reports(
     """
     whole = ScanMetrics(table=table, path=path, reason=reason)
     for report in reports:
+        whole.mechanism = whole.mechanism or report.mechanism
+        whole.order = whole.order or report.order
         whole.add(**{name: getattr(report, name) for name in COUNTERS})
         whole.add_fallback_columns(report.fallback_columns)
         for step in report.steps:
@@ -159,6 +180,8 @@ class ScanMetrics:
     table: str = ""
     path: str = "late"
     reason: str = "a dataset scan is always late"
+    mechanism: str = ""
+    order: str = ""
     _counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0))
     _steps: dict[str, _StepCounter] = field(default_factory=dict)
     _fallback_columns: set[str] = field(default_factory=set)
@@ -213,6 +236,8 @@ class ScanMetrics:
                 table=self.table,
                 path=self.path,
                 reason=self.reason,
+                mechanism=self.mechanism,
+                order=self.order,
                 steps=steps,
                 fallback_columns=tuple(sorted(self._fallback_columns)),
                 elapsed_s=time.perf_counter() - self._started if elapsed_s is None else elapsed_s,

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from lm_datafusion.dataset.discovery import load_table_files
+from lm_datafusion.dataset.extent import Extent, chosen_extent
 from lm_datafusion.dataset.fragment import LateFragment, tuned
 from lm_datafusion.dataset.scanner import LateScanner, conjuncts_of
 from lm_datafusion.dataset.schema import unify_schemas, with_string_type
@@ -28,16 +29,16 @@ from lm_datafusion.options import ScanOptions
 from lm_datafusion.plan import FilePart, ScanRequest, Table
 from lm_datafusion.predicate.conjunct import bind_conjuncts, check_expressions
 from lm_datafusion.predicate.expression import Meaning
-from lm_datafusion.scan import load_facts, plan_scan
+from lm_datafusion.scan import find_order, load_facts, plan_scan
 from lm_datafusion.storage import LocalStorage
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, MutableSequence, Sequence
 
-    from lm_datafusion.dataset.verbs import Columns, Filter
+    from lm_datafusion.dataset.verbs import Columns, Filter, OrderBy
     from lm_datafusion.metrics import ScanReport
-    from lm_datafusion.plan import RowGroupTask, TableFile
+    from lm_datafusion.plan import ClaimedOrder, KnownOrder, RowGroupTask, TableFile
     from lm_datafusion.predicate.conjunct import Conjunct
     from lm_datafusion.storage import Storage
 
@@ -96,12 +97,15 @@ class LateDataset(ScanVerbs, ds.Dataset):
         *,
         options: ScanOptions,
         conjuncts: tuple[Conjunct, ...] = (),
+        extent: Extent | None = None,
+        reports: MutableSequence[ScanReport] | None = None,
     ) -> None:
         # The base class cannot be initialised from Python; every member of it is overridden.
         self._table = table
         self._options = options
         self._conjuncts = conjuncts
-        self._reports: MutableSequence[ScanReport] = deque(maxlen=REPORTS_KEPT)
+        self._extent = extent or Extent()
+        self._reports = deque(maxlen=REPORTS_KEPT) if reports is None else reports
 
     @property
     def schema(self) -> pa.Schema:
@@ -127,13 +131,17 @@ class LateDataset(ScanVerbs, ds.Dataset):
         """Reports of the last scans of this dataset and its fragments, oldest first."""
         return list(self._reports)
 
-    def scanner(
+    def scanner(  # noqa: PLR0913 PyArrow's arguments and ours
         self,
         columns: Columns = None,
         filter: Filter = None,  # noqa: A002 PyArrow's name
         *,
         batch_size: int | None = None,
         use_threads: bool = True,
+        reverse: bool = False,
+        limit: int | None = None,
+        order_by: OrderBy = None,
+        null_placement: str = "at_end",
         **_tuning: Any,
     ) -> LateScanner:
         """A scanner over the dataset.
@@ -144,6 +152,12 @@ class LateDataset(ScanVerbs, ds.Dataset):
                 DataFusion's).
             batch_size: Rows per batch at most.
             use_threads: Whether to scan on more than one thread.
+            reverse: Rows from the last to the first: files, row groups and pages in reverse.
+            limit: No more rows than these; reading stops once they are found.
+            order_by: The rows of a `limit` are the first by these columns, as DataFusion sorts:
+                a name, or pairs of a name and `"ascending"` or `"descending"`. Pages that cannot
+                hold one of them are not read.
+            null_placement: Where nulls go in `order_by`: `"at_start"` or `"at_end"`.
             **_tuning: Options of PyArrow's own reader, without effect.
 
         Raises:
@@ -156,12 +170,20 @@ class LateDataset(ScanVerbs, ds.Dataset):
             conjuncts=self._conjuncts + conjuncts_of(filter, self._table.schema),
             options=tuned(self._options, batch_size=batch_size, use_threads=use_threads),
             on_report=self._reports.append,
+            extent=chosen_extent(
+                self._extent,
+                reverse=reverse,
+                limit=limit,
+                order_by=order_by,
+                null_placement=null_placement,
+            ),
         )
 
     def get_fragments(self, filter: Filter = None) -> Iterator[LateFragment]:  # noqa: A002 PyArrow's name
         """Balanced groups of the row groups that statistics leave over, one per scan thread.
 
-        A filter here only prunes; it has to be given to the fragment's scanner too.
+        A filter here only prunes; it has to be given to the fragment's scanner too. A dataset of
+        a few rows (see `with_extent`) is one fragment: no part knows which rows are among them.
         """
         meaning = Meaning.DATAFUSION
         conjuncts = self._conjuncts + conjuncts_of(filter, self._table.schema, meaning)
@@ -169,14 +191,17 @@ class LateDataset(ScanVerbs, ds.Dataset):
         metrics = ScanMetrics()
         plan = plan_scan(self._table, request, self._options, metrics)
         pruned = _pruned(metrics.report(), plan.tasks)
-        for group in _balanced(plan.tasks, self._options.worker_count):
+        is_whole = self._extent.is_whole
+        tasks = plan.tasks[::-1] if self._extent.is_reverse else plan.tasks
+        for group in _balanced(tasks, self._options.worker_count if is_whole else 1):
             yield LateFragment(
                 self._table,
                 _parts(group),
                 conjuncts=self._conjuncts,
-                options=self._options.with_changes(threads=1),
+                options=self._options.with_changes(threads=1) if is_whole else self._options,
                 on_report=self._reports.append,
                 pruned=pruned,
+                extent=self._extent,
             )
             pruned = {}
 
@@ -185,11 +210,7 @@ class LateDataset(ScanVerbs, ds.Dataset):
         added = conjuncts_of(expression, self._table.schema)
         # Bound here only to say at once what is wrong with it.
         check_expressions(bind_conjuncts(added, self._table.schema), self._table.schema)
-        filtered = LateDataset(
-            self._table, options=self._options, conjuncts=self._conjuncts + added
-        )
-        filtered._reports = self._reports
-        return filtered
+        return self._copy(conjuncts=self._conjuncts + added, reports=self._reports)
 
     @property
     def table(self) -> Table:
@@ -201,27 +222,46 @@ class LateDataset(ScanVerbs, ds.Dataset):
         """What every row of the dataset meets."""
         return self._conjuncts
 
+    def find_order(
+        self, column: str, *, declared: ClaimedOrder | None = None, with_pages: bool = True
+    ) -> KnownOrder:
+        """How the rows are ordered by a column, as far as bounds in the files prove it.
+
+        Args:
+            column: Its name.
+            declared: The order that each file is said to have; told apart from what is proven.
+            with_pages: Whether to read page indexes; without them footers have to do.
+        """
+        return find_order(self._table, column, self._options, declared, with_pages=with_pages)
+
     def with_conjuncts(self, conjuncts: tuple[Conjunct, ...]) -> LateDataset:
         """A dataset of the rows that meet these conjuncts too."""
-        return LateDataset(
-            self._table, options=self._options, conjuncts=self._conjuncts + conjuncts
-        )
+        return self._copy(conjuncts=self._conjuncts + conjuncts)
+
+    def with_extent(self, extent: Extent) -> LateDataset:
+        """A dataset of some of the rows that meet all conjuncts, those of a scanner included."""
+        return self._copy(extent=extent)
 
     def with_reports(self, reports: MutableSequence[ScanReport]) -> LateDataset:
         """The same dataset; reports of its scans are added to `reports`."""
-        told = LateDataset(self._table, options=self._options, conjuncts=self._conjuncts)
-        told._reports = reports
-        return told
+        return self._copy(reports=reports)
 
     def with_options(self, **changes: Any) -> LateDataset:
         """The same files with some options changed."""
-        options = self._options.with_changes(**changes)
-        return LateDataset(self._table, options=options, conjuncts=self._conjuncts)
+        return self._copy(options=self._options.with_changes(**changes))
 
     def replace_schema(self, schema: pa.Schema) -> LateDataset:
         """The same files read with another schema: columns by name, types by cast."""
         table = Table(storage=self._table.storage, files=self._table.files, schema=schema)
-        return LateDataset(table, options=self._options, conjuncts=self._conjuncts)
+        return self._copy(table=table)
+
+    def _copy(self, *, table: Table | None = None, **changes: Any) -> LateDataset:
+        own: dict[str, Any] = {
+            "options": self._options,
+            "conjuncts": self._conjuncts,
+            "extent": self._extent,
+        }
+        return LateDataset(table or self._table, **(own | changes))
 
     def sort_by(self, sorting: Any, **options: Any) -> ds.InMemoryDataset:
         """The dataset in memory, sorted."""
@@ -249,7 +289,7 @@ class LateDataset(ScanVerbs, ds.Dataset):
         return {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore_dataset, (self._table, self._options, self._conjuncts)
+        return _restore_dataset, (self._table, self._options, self._conjuncts, self._extent)
 
     def __repr__(self) -> str:
         filters = " AND ".join(map(str, self._conjuncts))
@@ -298,6 +338,6 @@ def _parts(tasks: Sequence[RowGroupTask]) -> dict[int, FilePart]:
 
 
 def _restore_dataset(
-    table: Table, options: ScanOptions, conjuncts: tuple[Conjunct, ...]
+    table: Table, options: ScanOptions, conjuncts: tuple[Conjunct, ...], extent: Extent
 ) -> LateDataset:
-    return LateDataset(table, options=options, conjuncts=conjuncts)
+    return LateDataset(table, options=options, conjuncts=conjuncts, extent=extent)

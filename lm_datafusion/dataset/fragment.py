@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from lm_datafusion.dataset.extent import Extent, chosen_extent
 from lm_datafusion.dataset.scanner import LateScanner, conjuncts_of
 from lm_datafusion.dataset.verbs import ScanVerbs
 from lm_datafusion.predicate.expression import Meaning
@@ -23,7 +24,7 @@ from lm_datafusion.predicate.expression import Meaning
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from lm_datafusion.dataset.verbs import Columns, Filter
+    from lm_datafusion.dataset.verbs import Columns, Filter, OrderBy
     from lm_datafusion.metrics import ScanReport
     from lm_datafusion.options import ScanOptions
     from lm_datafusion.plan import Table
@@ -43,6 +44,7 @@ class LateFragment(ScanVerbs, ds.Fragment):
         options: ScanOptions,
         on_report: Callable[[ScanReport], None] | None = None,
         pruned: Mapping[str, int] | None = None,
+        extent: Extent | None = None,
     ) -> None:
         # The base class cannot be initialised from Python; every member of it is overridden.
         self._table = table
@@ -52,6 +54,7 @@ class LateFragment(ScanVerbs, ds.Fragment):
         self._on_report = on_report
         # What was pruned before the dataset was cut up is told by the report of one fragment.
         self._pruned = pruned or {}
+        self._extent = extent or Extent()
 
     @property
     def physical_schema(self) -> pa.Schema:
@@ -72,7 +75,7 @@ class LateFragment(ScanVerbs, ds.Fragment):
             found[path] = found.get(path, frozenset()) | part.row_groups
         return found
 
-    def scanner(
+    def scanner(  # noqa: PLR0913 PyArrow's arguments and ours
         self,
         schema: pa.Schema | None = None,
         *,
@@ -80,6 +83,10 @@ class LateFragment(ScanVerbs, ds.Fragment):
         filter: Filter = None,  # noqa: A002 PyArrow's name
         batch_size: int | None = None,
         use_threads: bool = True,
+        reverse: bool = False,
+        limit: int | None = None,
+        order_by: OrderBy = None,
+        null_placement: str = "at_end",
         **_tuning: Any,
     ) -> LateScanner:
         """A scanner over the fragment.
@@ -92,6 +99,10 @@ class LateFragment(ScanVerbs, ds.Fragment):
             batch_size: Rows per batch at most. An engine's is not taken: large batches cost it
                 nothing, and small ones cost a call each.
             use_threads: Whether to scan on more than one thread.
+            reverse: Rows from the last to the first.
+            limit: No more rows than these.
+            order_by: What the rows of a limit are the first by; as for a dataset's scanner.
+            null_placement: Where nulls go in `order_by`.
             **_tuning: Options of PyArrow's own reader, without effect.
         """
         meaning = Meaning.PYARROW if schema is None else Meaning.DATAFUSION
@@ -105,6 +116,13 @@ class LateFragment(ScanVerbs, ds.Fragment):
             only=self._parts,
             on_report=self._on_report,
             pruned=self._pruned,
+            extent=chosen_extent(
+                self._extent,
+                reverse=reverse,
+                limit=limit,
+                order_by=order_by,
+                null_placement=null_placement,
+            ),
         )
 
     def to_table(  # type: ignore[override]  # PyArrow's fragments take a schema, its datasets do not
@@ -131,7 +149,13 @@ class LateFragment(ScanVerbs, ds.Fragment):
         return self.scanner(columns=columns, filter=filter, **tuning)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore_fragment, (self._table, self._parts, self._conjuncts, self._options)
+        return _restore_fragment, (
+            self._table,
+            self._parts,
+            self._conjuncts,
+            self._options,
+            self._extent,
+        )
 
     def __repr__(self) -> str:
         count = sum(len(part.row_groups) for part in self._parts.values())
@@ -150,5 +174,6 @@ def _restore_fragment(
     parts: FileParts,
     conjuncts: tuple[Conjunct, ...],
     options: ScanOptions,
+    extent: Extent,
 ) -> LateFragment:
-    return LateFragment(table, parts, conjuncts=conjuncts, options=options)
+    return LateFragment(table, parts, conjuncts=conjuncts, options=options, extent=extent)

@@ -9,6 +9,8 @@ Invariant: running a scanner twice scans twice.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from lm_datafusion.dataset.extent import Extent
+from lm_datafusion.dataset.sorting import sorted_batches
 from lm_datafusion.errors import OptionError
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.plan import ScanRequest
@@ -43,7 +47,7 @@ if TYPE_CHECKING:
 class LateScanner(ds.Scanner):
     """A scan of some columns of the rows that match."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 made by datasets and fragments only
         self,
         table: Table,
         *,
@@ -53,10 +57,12 @@ class LateScanner(ds.Scanner):
         only: FileParts | None = None,
         on_report: Callable[[ScanReport], None] | None = None,
         pruned: Mapping[str, int] | None = None,
+        extent: Extent | None = None,
     ) -> None:
         # The base class cannot be initialised from Python; every member of it is overridden.
         self._table = table
         self._options = options
+        self._extent = extent or Extent()
         self._only = only
         self._on_report = on_report
         self._pruned = pruned or {}
@@ -106,17 +112,11 @@ class LateScanner(ds.Scanner):
         return self._table_of(list(self.to_batches()))
 
     def head(self, num_rows: int) -> pa.Table:
-        """The first matching rows; reading stops once they are found."""
-        kept: list[pa.RecordBatch] = []
-        missing = num_rows
-        batches = self.to_batches()
-        try:
-            while missing > 0 and (batch := next(batches, None)) is not None:
-                kept.append(batch.slice(0, missing))
-                missing -= kept[-1].num_rows
-        finally:
-            batches.close()  # type: ignore[attr-defined]  # a generator
-        return self._table_of(kept)
+        """The first rows; reading stops once they are found."""
+        limited = self._copy(extent=self._extent.with_limit(num_rows))
+        table = limited.to_table()
+        self._metrics = limited._metrics  # noqa: SLF001 of this very class
+        return table
 
     def take(self, indices: Any) -> pa.Table:
         """Rows by position, in the order asked for.
@@ -125,12 +125,16 @@ class LateScanner(ds.Scanner):
             OptionError: A position that is not there.
         """
         positions = _positions(indices)
-        if self._conjuncts:
+        extent = self._extent
+        if self._conjuncts or extent.scanned_first() is not None:
             table = self.to_table()
             _check_inside(positions, table.num_rows)
             return self._reordered(table, positions)
-        plan, metrics = self._next_plan()
-        _check_inside(positions, sum(task.access.row_count for task in plan.tasks))
+        plan, metrics = self._plan(Extent())
+        total = sum(task.access.row_count for task in plan.tasks)
+        _check_inside(positions, total if extent.limit is None else min(total, extent.limit))
+        if extent.is_reverse:
+            positions = total - 1 - positions
         wanted, order = np.unique(positions, return_inverse=True)
         fetched = list(self._run((plan_row_fetch(plan, wanted), metrics)))
         return self._reordered(self._table_of(fetched), order)
@@ -146,23 +150,32 @@ class LateScanner(ds.Scanner):
         return table.take(pa.array(order))
 
     def count_rows(self) -> int:
-        """How many rows match."""
-        if not self._conjuncts:
-            plan, metrics = self._next_plan()
+        """How many rows there are."""
+        limit = self._extent.limit
+        if not self._conjuncts and self._extent.first is None:
+            plan, metrics = self._plan(Extent())
             metrics.finish()
             self._metrics = metrics
-            return sum(task.access.row_count for task in plan.tasks)
-        counting = LateScanner(
-            self._table,
-            columns=[],
-            conjuncts=self._conjuncts,
-            options=self._options,
-            only=self._only,
-            on_report=self._on_report,
-        )
+            total = sum(task.access.row_count for task in plan.tasks)
+            return total if limit is None else min(total, limit)
+        # An order does not change how many rows a limit leaves.
+        extent = dataclasses.replace(self._extent, order_by=(), is_any_order=limit is not None)
+        counting = self._copy(columns=[], extent=extent)
         count = sum(batch.num_rows for batch in counting.to_batches())
-        self._metrics = counting._metrics
+        self._metrics = counting._metrics  # noqa: SLF001 of this very class
         return count
+
+    def _copy(self, **changes: Any) -> LateScanner:
+        own: dict[str, Any] = {
+            "columns": self._columns,
+            "conjuncts": self._conjuncts,
+            "options": self._options,
+            "only": self._only,
+            "on_report": self._on_report,
+            "pruned": self._pruned,
+            "extent": self._extent,
+        }
+        return LateScanner(self._table, **(own | changes))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore_scanner, (
@@ -171,6 +184,7 @@ class LateScanner(ds.Scanner):
             self._conjuncts,
             self._options,
             self._only,
+            self._extent,
         )
 
     def __repr__(self) -> str:
@@ -192,11 +206,19 @@ class LateScanner(ds.Scanner):
         """Not for this class: batches in memory have nothing left to prune."""
         raise OptionError("use pyarrow.dataset.Scanner.from_batches")
 
-    def _plan(self) -> tuple[ReadPlan, ScanMetrics]:
+    def _plan(self, extent: Extent | None = None) -> tuple[ReadPlan, ScanMetrics]:
         metrics = ScanMetrics(table=_table_name(self._table))
         metrics.add(**self._pruned)
-        names = tuple(dict.fromkeys(self._names))
-        request = ScanRequest(conjuncts=self._conjuncts, columns=names)
+        extent = extent or self._extent
+        sorted_by = [column for column, _ in extent.order_by]
+        request = ScanRequest(
+            conjuncts=self._conjuncts,
+            columns=tuple(dict.fromkeys([*self._names, *sorted_by])),
+            is_reverse=extent.is_reverse,
+            limit=None if extent.order_by else extent.limit,
+            is_any_order=extent.is_any_order,
+            first=extent.scanned_first(),
+        )
         return plan_scan(self._table, request, self._options, metrics, self._only), metrics
 
     def _next_plan(self) -> tuple[ReadPlan, ScanMetrics]:
@@ -208,8 +230,10 @@ class LateScanner(ds.Scanner):
         self._metrics = metrics
         check_expressions((step.conjunct for step in plan.row_filter.steps), plan.filter_schema)
         try:
-            for batch in ScanRun(plan, metrics).batches():
-                yield self._projected(batch)
+            with contextlib.closing(ScanRun(plan, metrics).batches()) as scanned:
+                keys = self._extent.order_by
+                for batch in sorted_batches(scanned, plan, self._extent) if keys else scanned:
+                    yield self._projected(batch)
         finally:
             metrics.finish()
             if self._on_report is not None:
@@ -284,8 +308,11 @@ def _restore_scanner(
     conjuncts: tuple[Conjunct, ...],
     options: ScanOptions,
     only: FileParts | None,
+    extent: Extent,
 ) -> LateScanner:
-    return LateScanner(table, columns=columns, conjuncts=conjuncts, options=options, only=only)
+    return LateScanner(
+        table, columns=columns, conjuncts=conjuncts, options=options, only=only, extent=extent
+    )
 
 
 def _table_name(table: Table) -> str:

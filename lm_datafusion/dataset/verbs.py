@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     Columns: TypeAlias = Sequence[str] | Mapping[str, pc.Expression] | None
     Filter: TypeAlias = pc.Expression | str | None
+    OrderBy: TypeAlias = str | Sequence[str | tuple[str, str]] | None
 
 
 class ScanVerbs:
@@ -38,7 +39,8 @@ class ScanVerbs:
         Args:
             columns: Names of columns, or new names with PyArrow expressions; all by default.
             filter: A PyArrow expression, or a SQL condition in DataFusion's spelling.
-            **tuning: As PyArrow's `Dataset.to_batches` takes them.
+            **tuning: As `scanner` takes them: `reverse`, `limit`, `order_by`; and as PyArrow's
+                `Dataset.to_batches` does.
         """
         return self._late_scanner(columns, filter, **tuning).to_batches()
 

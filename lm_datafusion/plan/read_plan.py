@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from lm_datafusion.options import ScanOptions
     from lm_datafusion.plan.access_plan import RowGroupAccess
+    from lm_datafusion.plan.ordering import BestKey, FirstRows
     from lm_datafusion.plan.row_filter import RowFilter
     from lm_datafusion.storage import FileVersion, Storage
 
@@ -44,10 +45,19 @@ class FilePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowGroupTask:
-    """One row group to scan."""
+    """One row group to scan.
+
+    Attributes:
+        file: The file it is in.
+        access: The rows left of it.
+        best: The best sort key it can hold, where first rows of an order are wanted.
+        is_part: Whether another task has rows of the same row group, and counts its pages.
+    """
 
     file: FilePlan
     access: RowGroupAccess
+    best: BestKey | None = None
+    is_part: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +71,9 @@ class ReadPlan:
         row_filter: The filter chain.
         tasks: Row groups, in the order of the result.
         options: How to scan.
+        is_reverse: Whether rows come from the last to the first.
+        limit: After how many rows the scan stops.
+        first: Of the rows that match, those that can be among the first of an order.
     """
 
     storage: Storage
@@ -69,3 +82,6 @@ class ReadPlan:
     row_filter: RowFilter
     tasks: tuple[RowGroupTask, ...]
     options: ScanOptions
+    is_reverse: bool = False
+    limit: int | None = None
+    first: FirstRows | None = None

@@ -3,14 +3,16 @@
 In: a read plan. Out: record batches, and counters in `ScanMetrics`.
 
 Per row group: bloom filters, dictionaries and the page index first; then window by window, step
-by step, only the pages the rows left touch; then the projected columns of the survivors.
+by step, only the pages the rows left touch; then the projected columns of the survivors. Windows
+come in the order of the file (`walk`), in reverse, or best sort key first (`first_rows`).
 
 Invariant: the batches hold exactly the rows that meet every conjunct, in the order of the plan.
 """
 
 from __future__ import annotations
 
+from lm_datafusion.scan.order import find_order
 from lm_datafusion.scan.planner import load_facts, plan_scan
 from lm_datafusion.scan.run import ScanRun
 
-__all__ = ["ScanRun", "load_facts", "plan_scan"]
+__all__ = ["ScanRun", "find_order", "load_facts", "plan_scan"]

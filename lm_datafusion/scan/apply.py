@@ -116,5 +116,23 @@ def merge_in_order(parts: list[tuple[RowSelection, Values]]) -> Values:
     return together.take(pa.array(order))
 
 
+def reverse_values(values: Values) -> Values:
+    """The values from the last to the first."""
+    if isinstance(values, pa.ChunkedArray):
+        chunks = [reverse_values(chunk) for chunk in reversed(values.chunks)]
+        return pa.chunked_array(chunks, values.type)
+    return take_values(values, pa.array(np.arange(len(values) - 1, -1, -1)))
+
+
+def take_values(values: Values, rows: pa.Array) -> Values:
+    """Values by position; PyArrow has no `take` for views."""
+    types = pa.types
+    if types.is_string_view(values.type):
+        return values.cast(pa.large_string()).take(rows).cast(values.type)
+    if types.is_binary_view(values.type):
+        return values.cast(pa.large_binary()).take(rows).cast(values.type)
+    return values.take(rows)
+
+
 def _decoded(values: pa.Array) -> pa.Array:
     return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values

@@ -3,7 +3,8 @@
 In: which rows a filter step or the projection needs. Out: their values, each page decoded once.
 
 A cursor keeps what was decoded and may be needed again: of a filter column that is projected,
-the rows still selected; of a page that reaches into the next window, the rows behind the border.
+the rows still selected; of a page that reaches over the window's border, the rows ahead: those
+of later windows, in whichever order these come.
 
 Invariant: `read_columns` returns, for every column, exactly the selected rows in order, in the
 type of the table.
@@ -79,26 +80,25 @@ class ColumnCursor:
                 wanted = wanted.difference(found.rows)
         return parts, wanted
 
-    def hold(self, decoded: DecodedColumn, window_stop: int) -> None:
-        """Keeps what was decoded behind the window's border."""
-        if window_stop >= decoded.rows.total_rows:
+    def hold(self, decoded: DecodedColumn, ahead: RowSelection) -> None:
+        """Keeps what was decoded of rows ahead."""
+        if not ahead.selects_any():
             return
-        behind = _rows_from(window_stop, decoded.rows.total_rows)
-        rest = _Segment(decoded.rows, decoded.values).narrowed(behind)
+        rest = _Segment(decoded.rows, decoded.values).narrowed(ahead)
         if rest is not None:
             self._segments.append(rest)
 
-    def replace_held(self, rows: RowSelection, values: Values, window_stop: int) -> None:
+    def replace_held(self, rows: RowSelection, values: Values, ahead: RowSelection) -> None:
         """Keeps values of the window for a later step or the projection, once."""
         if self._segments:
-            self.narrow(rows.complement(), window_stop)
+            self.narrow(rows.complement(), ahead)
         self._segments.append(_Segment(rows, values))
 
-    def narrow(self, selection: RowSelection, window_stop: int) -> None:
-        """Drops held rows of the window that are no longer selected."""
+    def narrow(self, selection: RowSelection, ahead: RowSelection) -> None:
+        """Drops held rows that are neither selected nor ahead."""
         if not self._segments:
             return
-        keep = selection.union(_rows_from(window_stop, selection.total_rows))
+        keep = selection.union(ahead) if ahead.selects_any() else selection
         narrowed = [segment.narrowed(keep) for segment in self._segments]
         self._segments = [segment for segment in narrowed if segment is not None]
 
@@ -127,7 +127,7 @@ def read_columns(
     cursors: Sequence[ColumnCursor],
     selection: RowSelection,
     decoder: RowGroupDecoder,
-    window_stop: int,
+    ahead: RowSelection,
 ) -> list[Values]:
     """The selected rows of some columns, as stored: encoded columns as dictionary arrays.
 
@@ -135,7 +135,7 @@ def read_columns(
         cursors: The columns.
         selection: Rows of the row group.
         decoder: Decodes what is not held.
-        window_stop: The row behind the current window.
+        ahead: Rows of windows that are still to come.
 
     Returns:
         One array per cursor, `selection.row_count` long.
@@ -158,7 +158,7 @@ def read_columns(
     for cursor, (parts, rows) in zip(cursors, held, strict=True):
         column = next(decoded) if rows.selects_any() else None
         if column is not None:
-            cursor.hold(column, window_stop)
+            cursor.hold(column, ahead)
             parts.append((rows, applier.apply_within(column.values, rows, column.rows)))
         values.append(_assembled(cursor, parts, selection.row_count))
     return values
@@ -175,12 +175,6 @@ def _assembled(
     if cursor.column is None:
         return cursor.constant_values(row_count)
     return merge_in_order(parts) if parts else pa.array([], cursor.data_type)
-
-
-def _rows_from(start: int, total_rows: int) -> RowSelection:
-    if start >= total_rows:
-        return RowSelection.none(total_rows)
-    return RowSelection.from_consecutive_ranges([(start, total_rows)], total_rows)
 
 
 def _without_dictionary(values: Values) -> Values:

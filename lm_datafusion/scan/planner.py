@@ -13,17 +13,26 @@ Invariant: planning reads footers only.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lm_datafusion.errors import ColumnNotFoundError, FileChangedError, OptionError
+from lm_datafusion.errors import (
+    ColumnNotFoundError,
+    FileChangedError,
+    OptionError,
+    UnsupportedFeatureError,
+)
 from lm_datafusion.formats.parquet.cache import FACTS
 from lm_datafusion.formats.parquet.statistics import RowGroupStatistics
 from lm_datafusion.plan import FilePlan, FilterStep, ReadPlan, RowFilter, plan_row_filter
 from lm_datafusion.plan.selectivity import estimate_selectivity
 from lm_datafusion.predicate.conjunct import bind_conjuncts
+from lm_datafusion.scan.best_keys import best_keys
 from lm_datafusion.scan.prune import PruningContext, judge_constants, plan_tasks
+from lm_datafusion.scan.sort_values import has_sort_values
+from lm_datafusion.scan.spans import proven_order, spans_of, why_unknown
 from lm_datafusion.storage import MeteredFile
 
 if TYPE_CHECKING:
@@ -32,8 +41,9 @@ if TYPE_CHECKING:
     from lm_datafusion.formats.parquet.footer import FileFacts
     from lm_datafusion.metrics import ScanMetrics
     from lm_datafusion.options import ScanOptions
-    from lm_datafusion.plan import FilePart, RowGroupTask, ScanRequest, Table, TableFile
+    from lm_datafusion.plan import FilePart, FirstRows, RowGroupTask, ScanRequest, Table, TableFile
     from lm_datafusion.predicate.conjunct import BoundConjunct, Conjunct
+    from lm_datafusion.scan.spans import Span
     from lm_datafusion.storage import Storage
 
     # By the place of a file in the table, for a path may be there twice.
@@ -64,13 +74,15 @@ def plan_scan(
     """
     check_columns(request.columns, table.schema)
     conjuncts = bind_conjuncts(_without_repeats(request.conjuncts), table.schema)
+    keys = _key_columns(request.first, table.schema)
     needed = dict.fromkeys(
-        [*request.columns, *(name for conjunct in conjuncts for name in conjunct.columns)]
+        [*request.columns, *(name for conjunct in conjuncts for name in conjunct.columns), *keys]
     )
     # Metadata may be bytes, and DataFusion, which evaluates over this schema, takes text only.
     schema = pa.schema([table.schema.field(name).remove_metadata() for name in needed])
     tasks: list[RowGroupTask] = []
     steps: RowFilter | None = None
+    spans: list[Span] = []
     answers = _partition_answers(table.files, conjuncts, schema, metrics)
     for place, file in enumerate(table.files):
         part = None if only is None else only.get(place)
@@ -91,9 +103,23 @@ def plan_scan(
             metrics=metrics,
             decided=frozenset(answers),
         )
-        tasks += plan_tasks(context, None if part is None else part.row_groups)
+        found = plan_tasks(context, None if part is None else part.row_groups)
+        if request.first is not None:
+            found, own = _with_best_keys(found, request.first, context)
+            spans += own
+        tasks += found
         if steps is None and conjuncts:
             steps = _row_filter(conjuncts, context)
+    if request.is_reverse:
+        tasks.reverse()
+    if request.limit is not None and request.first is None:
+        needed_tasks = _enough_tasks(tasks, request)
+        metrics.add(row_groups_pruned_early_stop=len(tasks) - len(needed_tasks))
+        tasks = needed_tasks
+    if request.first is not None and not request.first.row_count:
+        tasks = []
+    metrics.mechanism = _mechanism(request)
+    metrics.order = "" if request.first is None else _order_text(request.first, spans)
     return ReadPlan(
         storage=table.storage,
         schema=pa.schema(
@@ -103,7 +129,74 @@ def plan_scan(
         row_filter=steps or RowFilter(steps=()),
         tasks=tuple(tasks),
         options=options,
+        is_reverse=request.is_reverse,
+        limit=request.limit,
+        first=request.first,
     )
+
+
+def _key_columns(first: FirstRows | None, schema: pa.Schema) -> list[str]:
+    if first is None:
+        return []
+    check_columns([first.column], schema)
+    data_type = schema.field(first.column).type
+    if not has_sort_values(data_type):
+        raise UnsupportedFeatureError(f'column "{first.column}": no order of {data_type} values')
+    return [first.column]
+
+
+def _with_best_keys(
+    tasks: list[RowGroupTask], first: FirstRows, context: PruningContext
+) -> tuple[list[RowGroupTask], list[Span]]:
+    """Tasks with the best key that each row group can hold, and the keys each spans."""
+    if not context.options.prune_statistics:
+        return tasks, []
+    row_groups = [task.access.row_group for task in tasks]
+    statistics = RowGroupStatistics(context.facts, row_groups, context.file_plan.constants)
+    data_type = context.schema.field(first.column).type
+    found = best_keys(statistics, first, data_type, context.metrics)
+    tasks = [dataclasses.replace(task, best=best) for task, best in zip(tasks, found, strict=True)]
+    return tasks, spans_of(statistics, first.column, data_type, [""] * len(tasks))
+
+
+def _order_text(first: FirstRows, spans: Sequence[Span]) -> str:
+    """What the bounds of row groups say of the order; pages are looked at later, one by one."""
+    if not spans:
+        return ""
+    known = proven_order(first.column, "row groups", spans)
+    return why_unknown(first.column, spans) if known is None else known.reason
+
+
+def _mechanism(request: ScanRequest) -> str:
+    """How a scan goes that does not take all rows in the order of the files."""
+    if request.first is not None:
+        return (
+            f"first {request.first.row_count:,} rows by {request.first}: pages in the order of"
+            " the best key they can hold"
+        )
+    direction = "pages from the last to the first" if request.is_reverse else ""
+    if request.limit is None:
+        return direction
+    stop = f"stops after {request.limit:,} rows"
+    if request.is_any_order:
+        stop += ", row groups that match as a whole first"
+    return f"{direction}, {stop}" if direction else stop
+
+
+def _enough_tasks(tasks: list[RowGroupTask], request: ScanRequest) -> list[RowGroupTask]:
+    """The tasks up to the one that surely holds the last row of a limit.
+
+    Where rows may come in any order, row groups that match as a whole come first.
+    """
+    if request.is_any_order:
+        tasks = sorted(tasks, key=lambda task: not task.access.is_fully_matched)
+    missing = request.limit or 0
+    for place, task in enumerate(tasks):
+        if missing <= 0:
+            return tasks[:place]
+        if task.access.is_fully_matched:
+            missing -= task.access.selection.row_count
+    return tasks
 
 
 def _without_repeats(conjuncts: Sequence[Conjunct]) -> list[Conjunct]:

@@ -7,7 +7,8 @@ Why own threads: DataFusion pulls a dataset on threads of its runtime, where Dat
 cannot be called; and decoding releases the GIL, so threads scale.
 
 * A worker blocks once its task holds `queue_size` items that nobody took: memory is bounded.
-* Tasks start at most `ahead` tasks before the one being consumed.
+* Tasks start at most `ahead` tasks before the one being consumed, and before their turn only if
+  `should_begin` says so; `wake` has it asked again.
 * Closing the iterator (a LIMIT, an error, Ctrl-C) stops the workers and waits for them.
 
 Invariant: no thread outlives the iterator.
@@ -69,8 +70,10 @@ class OrderedPool(Generic[Task, Item]):
         *,
         workers: int,
         queue_size: int,
+        should_begin: Callable[[int], bool] | None = None,
     ) -> None:
         self._tasks = tasks
+        self._should_begin = should_begin
         self._run = run
         self._queue_size = queue_size
         self._outputs: list[_Output[Item]] = [_Output() for _ in tasks]
@@ -106,6 +109,11 @@ class OrderedPool(Generic[Task, Item]):
             if thread.ident is not None and thread is not threading.current_thread():
                 thread.join()
 
+    def wake(self) -> None:
+        """Something changed that `should_begin` goes by."""
+        with self._changed:
+            self._changed.notify_all()
+
     def _drain(self, output: _Output[Item]) -> Iterator[Item]:
         while True:
             with self._changed:
@@ -122,13 +130,22 @@ class OrderedPool(Generic[Task, Item]):
     def _work(self) -> None:
         while True:
             with self._changed:
-                while not self._stopped and self._next_task >= self._consumed + self._ahead:
+                while not self._stopped and not self._can_begin():
                     self._changed.wait()
                 if self._stopped or self._next_task >= len(self._tasks):
                     return
                 index = self._next_task
                 self._next_task += 1
             self._produce(self._tasks[index], self._outputs[index])
+
+    def _can_begin(self) -> bool:
+        """Whether there is a task to take, or none is left to wait for."""
+        place = self._next_task
+        if place <= self._consumed or place >= len(self._tasks):
+            return True
+        if place >= self._consumed + self._ahead:
+            return False
+        return self._should_begin is None or self._should_begin(place)
 
     def _produce(self, task: Task, output: _Output[Item]) -> None:
         items = self._run(task)

@@ -1,6 +1,7 @@
 """One row group, late: filter columns first, the rest only for the rows that survive.
 
-In: a row group that statistics left over. Out: record batches of its matching rows.
+In: a row group that statistics left over, and windows of its rows. Out: the rows of a window that
+match, and values of columns for them.
 
 For each window, with `selection` the rows still possible:
 
@@ -12,7 +13,7 @@ Predicates on dictionary-coded columns are evaluated once per value of the dicti
 codes of the rows look the answer up.
 
 Invariant: a column is decoded at most once per page, and not at all for rows that an earlier
-step dropped with their whole page.
+step dropped with their whole page; windows may come in any order.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from lm_datafusion.predicate.evaluator import EvaluationError
 from lm_datafusion.predicate.kinds import is_text_or_bytes
 from lm_datafusion.scan.columns import ColumnCursor, read_columns
 from lm_datafusion.scan.prune import DictionaryPasses, PruningContext, prune_row_group
-from lm_datafusion.scan.windows import plan_windows
 from lm_datafusion.selection import RowSelection
 from lm_datafusion.selection.filters import filter_to_mask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy.typing as npt
 
+    from lm_datafusion.formats.parquet.chunk import ChunkFacts
     from lm_datafusion.plan import FilterStep, ReadPlan, RowGroupAccess, RowGroupTask
     from lm_datafusion.scan.adaptive_order import AdaptiveOrder
     from lm_datafusion.storage import OpenFile
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
     Filter: TypeAlias = pa.BooleanArray | npt.NDArray[np.bool_]
 
 
-class RowGroupScan:
-    """Scans one row group."""
+class RowGroupReader:
+    """Reads one row group, window by window."""
 
     def __init__(
         self,
@@ -72,53 +73,127 @@ class RowGroupScan:
             context.metrics,
         )
         self._cursors: dict[str, ColumnCursor] = {}
+        self._access: RowGroupAccess | None = None
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The matching rows."""
+    @property
+    def context(self) -> PruningContext:
+        """What is known of the file, and where things are counted."""
+        return self._context
+
+    @property
+    def task(self) -> RowGroupTask:
+        """The row group."""
+        return self._task
+
+    @property
+    def index_file(self) -> OpenFile:
+        """The file, for what counts as metadata."""
+        return self._index_file
+
+    def open(self, extra: Sequence[str] = ()) -> RowGroupAccess:
+        """Prunes, and makes ready to read; the rows left, and what is undecided of them.
+
+        Args:
+            extra: Columns that will be read beside those of the filter and the projection.
+        """
         access = prune_row_group(self._task.access, self._context, self._index_file, self._passes)
         if access.undecided and access.is_fully_matched and not access.is_skipped:
             self._context.metrics.add(row_groups_fully_matched=1)
+        self._access = access
         self._note_filter_pages(access)
-        try:
-            if not access.is_skipped:
-                yield from self._scan(access)
-        finally:
-            self._decoder.finish()
+        if not access.is_skipped:
+            names = dict.fromkeys([*self.filter_columns(), *self._plan.schema.names, *extra])
+            self._cursors = {name: self._cursor(name) for name in names}
+        return access
 
-    def _scan(self, access: RowGroupAccess) -> Iterator[pa.RecordBatch]:
-        names = self._columns_in_play(access)
-        self._cursors = {name: self._cursor(name) for name in names}
-        columns = [c.column for c in self._cursors.values() if c.column is not None]
-        chunks = [
-            chunk
-            for column in columns
-            for chunk in self._context.facts.chunks_of(access.row_group, column)
-        ]
-        windows = plan_windows(
-            access.row_count,
-            chunks,
-            self._index_file,
-            window_bytes=self._plan.options.window_bytes,
-        )
-        for start, stop in windows:
-            window = RowSelection.from_consecutive_ranges([(start, stop)], access.row_count)
-            selection = (
-                access.selection.intersection(window) if len(windows) > 1 else (access.selection)
-            )
-            selection = self._filter(selection, access, stop)
-            if selection.selects_any():
-                yield from self._project(selection, stop)
-            for cursor in self._cursors.values():
-                cursor.narrow(RowSelection.none(access.row_count), stop)
+    def finish(self) -> None:
+        """Adds the page counters of this row group to the metrics."""
+        self._decoder.finish(is_part=self._task.is_part)
 
-    def _columns_in_play(self, access: RowGroupAccess) -> list[str]:
-        filtering = [
+    def fork(self) -> RowGroupReader:
+        """A reader of the same row group, opened already, for another thread."""
+        files = (self._data_file, self._index_file)
+        other = RowGroupReader(self._plan, self._task, self._context, self._order, files)
+        other._decoder = self._decoder.fork()
+        other._access, other._passes = self._access, self._passes
+        other._cursors = {name: other._cursor(name) for name in self._cursors}
+        return other
+
+    def join(self, other: RowGroupReader) -> None:
+        """Takes over what a fork counted."""
+        self._decoder.join(other._decoder)
+
+    def filter_columns(self) -> list[str]:
+        """Columns of the conjuncts that are undecided."""
+        access = self._access
+        names = [
             name
             for step in self._plan.row_filter.steps
-            if access.is_undecided(step.index)
+            if access is None or access.is_undecided(step.index)
             for name in step.conjunct.columns
         ]
-        return list(dict.fromkeys([*filtering, *self._plan.schema.names]))
+        return list(dict.fromkeys(names))
+
+    def chunks(self, names: Iterable[str]) -> list[ChunkFacts]:
+        """The column chunks of some columns, of those that the file stores."""
+        columns = [self._task.file.columns.get(name) for name in names]
+        facts, row_group = self._context.facts, self._task.access.row_group
+        return [
+            c
+            for column in columns
+            if column is not None
+            for c in facts.chunks_of(row_group, column)
+        ]
+
+    def note_pages(self, names: Iterable[str]) -> None:
+        """Counts the pages of some columns among those the scan decided about."""
+        for name in names:
+            column = self._task.file.columns.get(name)
+            if column is not None:
+                self._decoder.note_pages(column)
+
+    def leave(self, ahead: RowSelection) -> None:
+        """A window is done: lets go of everything but rows ahead."""
+        nothing = RowSelection.none(ahead.total_rows)
+        for cursor in self._cursors.values():
+            cursor.narrow(nothing, ahead)
+
+    def read(
+        self, names: Sequence[str], selection: RowSelection, ahead: RowSelection
+    ) -> list[Values]:
+        """Columns of selected rows of the window, as they are stored."""
+        cursors = [self._cursors[name] for name in names]
+        return read_columns(cursors, selection, self._decoder, ahead)
+
+    def keep(self, name: str, selection: RowSelection, values: Values, ahead: RowSelection) -> None:
+        """Keeps values of the window that will be read again."""
+        cursor = self._cursors[name]
+        if cursor.column is not None:
+            cursor.replace_held(selection, values, ahead)
+
+    def to_table_types(self, names: Sequence[str], values: Sequence[Values]) -> list[Values]:
+        """Values as the table has them."""
+        return [
+            self._cursors[name].to_table_type(array)
+            for name, array in zip(names, values, strict=True)
+        ]
+
+    def check_unchanged(self) -> None:
+        """Raises if the file is not the one that was planned for."""
+        self._data_file.check_unchanged()
+
+    def early_stop(self, ahead: RowSelection, names: Iterable[str]) -> None:
+        """Counts the pages of some columns that would have been read if the scan had gone on."""
+        if not ahead.selects_any() or self._access is None:
+            return
+        seen = self._access.selection.difference(ahead)
+        pages = 0
+        for chunk in self.chunks(names):
+            table = chunk.load_pages(self._index_file)
+            if table is not None:
+                first_rows = table.locations.first_rows
+                pages += int((ahead.page_mask(first_rows) & ~seen.page_mask(first_rows)).sum())
+        self._context.metrics.add(pages_pruned_early_stop=pages)
 
     def _cursor(self, name: str) -> ColumnCursor:
         field = self._plan.filter_schema.field(name)
@@ -149,13 +224,12 @@ class RowGroupScan:
         if access.selection.selects_all():
             return
         for step in self._plan.row_filter.steps:
-            for name in step.conjunct.columns:
-                column = self._task.file.columns.get(name)
-                if column is not None:
-                    self._decoder.note_pages(column)
+            self.note_pages(step.conjunct.columns)
 
-    def _filter(self, selection: RowSelection, access: RowGroupAccess, stop: int) -> RowSelection:
+    def filter(self, selection: RowSelection, ahead: RowSelection) -> RowSelection:
         """Narrows a window's selection step by step."""
+        access = self._access
+        assert access is not None
         steps = self._order.permutation()
         for place, step in enumerate(steps):
             if not selection.selects_any():
@@ -165,27 +239,27 @@ class RowGroupScan:
             if not wanted.selects_any():
                 continue
             later = {n for s in steps[place + 1 :] for n in s.conjunct.columns}
-            passed = self._run_step(step, wanted, stop, later)
+            passed = self._run_step(step, wanted, ahead, later)
             selection = (
                 selection.difference(wanted).union(passed) if wanted != selection else (passed)
             )
             for cursor in self._cursors.values():
-                cursor.narrow(selection, stop)
+                cursor.narrow(selection, ahead)
         return selection
 
     def _run_step(
-        self, step: FilterStep, wanted: RowSelection, stop: int, later: set[str]
+        self, step: FilterStep, wanted: RowSelection, ahead: RowSelection, later: set[str]
     ) -> RowSelection:
         """Evaluates one step on the rows it is wanted for; the rows that pass."""
         started = time.perf_counter()
         cursors = [self._cursors[name] for name in step.conjunct.columns]
-        values = read_columns(cursors, wanted, self._decoder, stop)
+        values = read_columns(cursors, wanted, self._decoder, ahead)
         answers = self._evaluate(step, cursors, values, wanted.row_count)
         passed = wanted.and_then(RowSelection.from_filters(answers))
         for cursor, array in zip(cursors, values, strict=True):
             is_needed = cursor.name in later or cursor.name in self._plan.schema.names
             if is_needed and cursor.column is not None:
-                cursor.replace_held(wanted, array, stop)
+                cursor.replace_held(wanted, array, ahead)
         elapsed_s = time.perf_counter() - started
         counts = {"rows_in": wanted.row_count, "rows_out": passed.row_count}
         self._order.observe(step, **counts, elapsed_s=elapsed_s)
@@ -238,19 +312,6 @@ class RowGroupScan:
             codes = pc.fill_null(codes, len(dictionary))
         return passes[codes.to_numpy()]
 
-    def _project(self, selection: RowSelection, stop: int) -> Iterator[pa.RecordBatch]:
-        schema = self._plan.schema
-        self._context.metrics.add(rows_selected=selection.row_count)
-        cursors = [self._cursors[name] for name in schema.names]
-        values = read_columns(cursors, selection, self._decoder, stop)
-        self._data_file.check_unchanged()
-        if not cursors:
-            yield from _counted_batches(selection.row_count, self._plan.options.batch_rows)
-            return
-        arrays = [c.to_table_type(v) for c, v in zip(cursors, values, strict=True)]
-        table = pa.Table.from_arrays(arrays, schema=schema)
-        yield from table.to_batches(max_chunksize=self._plan.options.batch_rows)
-
 
 def evaluate_arrays(
     step: FilterStep, arrays: Sequence[Values], fields: Sequence[pa.Field], row_count: int
@@ -262,10 +323,3 @@ def evaluate_arrays(
         return [step.conjunct.evaluate(pa.record_batch([rows], names=[""]))]
     table = pa.Table.from_arrays(list(arrays), schema=pa.schema(fields))
     return [step.conjunct.evaluate(batch) for batch in table.to_batches()]
-
-
-def _counted_batches(row_count: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches without columns that know how many rows they have."""
-    for start in range(0, row_count, batch_rows):
-        rows = pa.nulls(min(batch_rows, row_count - start))
-        yield pa.record_batch([rows], names=["rows"]).select([])

@@ -10,20 +10,24 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from lm_datafusion.formats.parquet.cache import FACTS
 from lm_datafusion.scan.adaptive_order import AdaptiveOrder
+from lm_datafusion.scan.first_rows import FirstRowsWalk, plan_fetch
+from lm_datafusion.scan.limit import RowBudget
 from lm_datafusion.scan.pool import OrderedPool
 from lm_datafusion.scan.prune import PruningContext
-from lm_datafusion.scan.row_group import RowGroupScan
+from lm_datafusion.scan.row_group import RowGroupReader
+from lm_datafusion.scan.walk import RowGroupScan, counted_batches
 from lm_datafusion.storage import MeteredFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pyarrow as pa
+    from collections.abc import Generator, Iterable, Iterator
 
     from lm_datafusion.metrics import ScanMetrics
-    from lm_datafusion.plan import ReadPlan, RowGroupTask
+    from lm_datafusion.plan import ReadPlan
+    from lm_datafusion.scan.first_rows import Found
     from lm_datafusion.storage import FileVersion, OpenFile
 
 
@@ -38,40 +42,129 @@ class ScanRun:
         steps = sorted(plan.row_filter.steps, key=lambda step: step.index)
         self._conjuncts = tuple(step.conjunct for step in steps)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self) -> Generator[pa.RecordBatch]:
         """The rows of the plan, in its order."""
+        if self._plan.first is None:
+            yield from self._all_batches()
+        elif self._plan.limit is None:
+            yield from self._first_batches()
+        else:
+            yield from _limited(self._first_batches(), self._plan.limit)
+
+    def _first_batches(self) -> Generator[pa.RecordBatch]:
+        """Finds the first rows, then fetches what of them was not read on the way."""
+        plan = self._plan
+        try:
+            found = FirstRowsWalk(plan, self.open_reader, self._metrics).run()
+            self._handles.close()
+            if len(found.carried) < len(plan.schema):
+                yield from _joined(ScanRun(plan_fetch(plan, found), self._metrics), found, plan)
+            else:
+                self._metrics.add(rows_selected=found.row_count)
+                yield from _carried_batches(found, plan)
+        finally:
+            self._handles.close()
+            self._finish()
+
+    def _finish(self) -> None:
+        versions = {task.file.version for task in self._plan.tasks}
+        FACTS.trim(versions, limit_bytes=self._plan.options.metadata_cache_bytes)
+        self._metrics.finish()
+
+    def _all_batches(self) -> Generator[pa.RecordBatch]:
+        budget = self._budget()
         pool = OrderedPool(
-            self._plan.tasks,
-            self._scan,
+            range(len(self._plan.tasks)),
+            lambda place: self._scan(place, budget),
             workers=self._plan.options.worker_count,
             queue_size=self._plan.options.queue_batches,
+            should_begin=None if budget is None else budget.should_begin,
         )
         try:
-            yield from pool
+            if budget is None:
+                yield from pool
+            else:
+                budget.on_change = pool.wake
+                for batch in _limited(pool, budget.limit):
+                    self._metrics.add(rows_selected=batch.num_rows)
+                    yield batch
         finally:
             pool.close()
             self._handles.close()
-            versions = {task.file.version for task in self._plan.tasks}
-            FACTS.trim(versions, limit_bytes=self._plan.options.metadata_cache_bytes)
-            self._metrics.finish()
+            if budget is not None:
+                self._metrics.add(row_groups_pruned_early_stop=budget.never_begun())
+            self._finish()
 
-    def _scan(self, task: RowGroupTask) -> Iterator[pa.RecordBatch]:
-        file = self._handles.open(task.file.version)
+    def _budget(self) -> RowBudget | None:
+        if self._plan.limit is None:
+            return None
+        counts = [task.access.selection.row_count for task in self._plan.tasks]
+        has_filter = bool(self._plan.row_filter.steps)
+        return RowBudget(self._plan.limit, counts, has_filter=has_filter)
+
+    def _scan(self, place: int, budget: RowBudget | None) -> Iterator[pa.RecordBatch]:
+        version = self._plan.tasks[place].file.version
         try:
-            facts = FACTS.load(file, limit_bytes=self._plan.options.metadata_cache_bytes)
-            context = PruningContext(
-                facts=facts,
-                file_plan=task.file,
-                conjuncts=self._conjuncts,
-                schema=self._plan.filter_schema,
-                options=self._plan.options,
-                metrics=self._metrics,
-            )
-            index_file = MeteredFile(file, lambda n: self._metrics.add(bytes_metadata=n))
-            scan = RowGroupScan(self._plan, task, context, self._order, (file, index_file))
-            yield from scan.batches()
+            reader = self.open_reader(place)
+            yield from RowGroupScan(self._plan, reader, place, budget).batches()
         finally:
-            self._handles.release(task.file.version)
+            self._handles.release(version)
+
+    def open_reader(self, place: int) -> RowGroupReader:
+        """A reader of the row group at a place of the plan."""
+        task = self._plan.tasks[place]
+        file = self._handles.open(task.file.version)
+        facts = FACTS.load(file, limit_bytes=self._plan.options.metadata_cache_bytes)
+        context = PruningContext(
+            facts=facts,
+            file_plan=task.file,
+            conjuncts=self._conjuncts,
+            schema=self._plan.filter_schema,
+            options=self._plan.options,
+            metrics=self._metrics,
+        )
+        index_file = MeteredFile(file, lambda n: self._metrics.add(bytes_metadata=n))
+        return RowGroupReader(self._plan, task, context, self._order, (file, index_file))
+
+
+def _joined(fetch: ScanRun, found: Found, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
+    """Fetched columns and carried ones, side by side."""
+    position = 0
+    for batch in fetch.batches():
+        columns = [
+            found.carried[name].slice(position, batch.num_rows)
+            if name in found.carried
+            else batch.column(name)
+            for name in plan.schema.names
+        ]
+        position += batch.num_rows
+        yield from pa.Table.from_arrays(columns, schema=plan.schema).combine_chunks().to_batches()
+
+
+def _carried_batches(found: Found, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
+    batch_rows = plan.options.batch_rows
+    if not plan.schema.names:
+        yield from counted_batches(found.row_count, batch_rows)
+        return
+    columns = [found.carried[name] for name in plan.schema.names]
+    table = pa.Table.from_arrays(columns, schema=plan.schema)
+    yield from table.to_batches(max_chunksize=batch_rows)
+
+
+def _limited(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
+    """No more rows than a limit, and no look at a batch behind them."""
+    missing = limit
+    for batch in batches:
+        if batch.num_rows < missing:
+            yield batch
+        elif batch.num_columns:
+            yield batch.slice(0, missing)
+        else:
+            # A slice of a batch without columns has no rows.
+            yield from counted_batches(missing, missing)
+        missing -= batch.num_rows
+        if missing <= 0:
+            return
 
 
 class _Handles:

@@ -1,6 +1,7 @@
-"""Windows: the ranges of rows a row group is scanned in.
+"""Windows: the rows of a row group that are scanned together.
 
-In: a row group and the columns in play. Out: `(start, stop)` pairs that cover its rows.
+In: a row group and the columns in play. Out: `RowSelection`s, one after the other, that cover the
+rows left after pruning.
 
 Memory is bounded by windows, not by row groups: a window ends at a page of the widest column
 once the pages before it decode to `window_bytes`. Most row groups are one window.
@@ -8,18 +9,24 @@ once the pages before it decode to `window_bytes`. Most row groups are one windo
 Dictionary-coded text decodes to far more than its stored size, which the footer does not tell;
 so a window also has at most `WINDOW_ROWS` rows.
 
-Invariant: windows follow one another without gaps.
+A scan that may end early cuts finer, at every page of the columns its filter reads, and says
+before each window how many rows are worth reading.
+
+Invariant: windows do not overlap, and hold every row left.
 """
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lm_datafusion.selection import RowSelection
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import numpy.typing as npt
 
     from lm_datafusion.formats.parquet.chunk import ChunkFacts
     from lm_datafusion.storage import OpenFile
@@ -27,24 +34,101 @@ if TYPE_CHECKING:
 WINDOW_ROWS = 1 << 19
 
 
-def plan_windows(
+def count_windows(row_count: int, chunks: Sequence[ChunkFacts], *, window_bytes: int) -> int:
+    """How many windows a row group comes to, if each is as large as may be."""
+    size = max((chunk.metadata.total_uncompressed_size for chunk in chunks), default=0)
+    return max(1, -(-size // window_bytes), -(-row_count // WINDOW_ROWS))
+
+
+def plan_edges(
     row_count: int, chunks: Sequence[ChunkFacts], file: OpenFile, *, window_bytes: int
-) -> list[tuple[int, int]]:
-    """Splits a row group into windows."""
-    if row_count == 0:
-        return []
-    widest = max(chunks, key=lambda chunk: chunk.metadata.total_uncompressed_size, default=None)
-    size = 0 if widest is None else widest.metadata.total_uncompressed_size
-    count = max(-(-size // window_bytes), -(-row_count // WINDOW_ROWS))
-    if count <= 1 or widest is None:
-        return [(0, row_count)]
+) -> npt.NDArray[np.int64]:
+    """Where windows as large as may be begin and end: ascending, from 0 to `row_count`."""
+    whole = np.array([0, row_count], dtype=np.int64)
+    count = count_windows(row_count, chunks, window_bytes=window_bytes)
+    if count <= 1 or not chunks:
+        return whole
+    widest = max(chunks, key=lambda chunk: chunk.metadata.total_uncompressed_size)
     table = widest.load_pages(file)
-    even = np.linspace(0, row_count, count + 1)[1:-1].astype(np.int64)
-    if table is None:
-        borders = even
-    else:
+    borders = np.linspace(0, row_count, count + 1)[1:-1].astype(np.int64)
+    if table is not None:
         # The page that begins at or before each even border.
         first_rows = table.locations.first_rows
-        borders = first_rows[np.searchsorted(first_rows, even, side="right") - 1]
-    edges = [0, *(int(row) for row in np.unique(borders) if 0 < row < row_count), row_count]
-    return list(itertools.pairwise(edges))
+        borders = first_rows[np.searchsorted(first_rows, borders, side="right") - 1]
+    return np.unique(np.concatenate([whole, borders]))
+
+
+def page_edges(
+    row_count: int, chunks: Sequence[ChunkFacts], file: OpenFile
+) -> npt.NDArray[np.int64]:
+    """Every row where a page of one of the chunks begins, and `row_count`."""
+    tables = [chunk.load_pages(file) for chunk in chunks]
+    firsts = [table.locations.first_rows for table in tables if table is not None]
+    edges = np.unique(np.concatenate([np.array([0, row_count], dtype=np.int64), *firsts]))
+    return edges[edges <= row_count]
+
+
+def shared_edges(
+    row_count: int, chunks: Sequence[ChunkFacts], file: OpenFile
+) -> npt.NDArray[np.int64]:
+    """Every row where a page of each of the chunks begins, and `row_count`."""
+    edges: npt.NDArray[np.int64] | None = None
+    for chunk in chunks:
+        table = chunk.load_pages(file)
+        firsts = np.zeros(1, dtype=np.int64) if table is None else table.locations.first_rows
+        edges = firsts if edges is None else np.intersect1d(edges, firsts)
+    inner = np.zeros(0, dtype=np.int64) if edges is None else edges
+    return np.union1d(inner[inner < row_count], [0, row_count])
+
+
+class WindowWalk:
+    """Goes through the rows left of a row group, from one end to the other."""
+
+    def __init__(
+        self, selection: RowSelection, edges: npt.NDArray[np.int64], *, is_reverse: bool = False
+    ) -> None:
+        self._selection = selection
+        self._edges = edges
+        self._is_reverse = is_reverse
+        self._before = _selected_before(selection, edges)
+        self._ahead = selection
+        self._place = len(edges) - 1 if is_reverse else 0
+
+    @property
+    def ahead(self) -> RowSelection:
+        """The rows that no window held yet."""
+        return self._ahead
+
+    def next_window(self, row_count: int = 1) -> RowSelection | None:
+        """The rows up to the first edge behind `row_count` of them; None if none are left."""
+        left = self._ahead
+        if not left.selects_any():
+            return None
+        place, before = self._place, self._before
+        if self._is_reverse:
+            wanted = before[place] - max(1, row_count)
+            stop = max(0, int(np.searchsorted(before[:place], wanted, side="right")) - 1)
+        else:
+            wanted = before[place] + max(1, row_count)
+            stop = min(len(before) - 1, int(np.searchsorted(before, wanted, side="left")))
+        self._place = stop
+        total = left.total_rows
+        border = int(self._edges[stop])
+        rest = (0, border) if self._is_reverse else (border, total)
+        if rest[0] >= rest[1]:
+            self._ahead = RowSelection.none(total)
+            return left
+        self._ahead = left.intersection(RowSelection.from_consecutive_ranges([rest], total))
+        return left.difference(self._ahead)
+
+
+def _selected_before(
+    selection: RowSelection, edges: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """How many selected rows lie before each edge."""
+    starts, stops = selection.to_ranges()
+    lengths = stops - starts
+    before = np.concatenate([[0], np.cumsum(lengths)])
+    run = np.searchsorted(starts, edges, side="right") - 1
+    inside = np.clip(edges - starts[run], 0, lengths[run]) if len(starts) else 0
+    return np.where(run < 0, 0, before[run] + inside).astype(np.int64)

@@ -130,11 +130,28 @@ class RowGroupDecoder:
         if column not in self._pages_seen:
             self._locations(column)
 
-    def finish(self) -> None:
-        """Adds the page counters of this row group to the metrics."""
+    def finish(self, *, is_part: bool = False) -> None:
+        """Adds the page counters of this row group to the metrics.
+
+        Args:
+            is_part: Whether somebody else counts the pages that nobody fetched.
+        """
         total = sum(len(pages) for seen in self._pages_seen.values() for pages in seen)
+        total = self._pages_fetched if is_part else total
         pruned = max(0, total - self._pages_fetched)
         self._metrics.add(pages_total=total, pages_pruned=pruned, pages_fetched=self._pages_fetched)
+
+    def fork(self) -> RowGroupDecoder:
+        """A decoder of the same row group for another thread; `join` takes its counts back."""
+        other = RowGroupDecoder(
+            self._facts, self._row_group, self._file, self._index_file, self._metrics
+        )
+        other._pages_seen = self._pages_seen
+        return other
+
+    def join(self, other: RowGroupDecoder) -> None:
+        """Takes over what a fork counted."""
+        self._pages_fetched += other._pages_fetched
 
     def decode(self, requests: Sequence[ColumnRequest]) -> Iterator[DecodedColumn]:
         """Decodes the pages that the requests touch, one column after the other.

@@ -1,0 +1,48 @@
+"""The rows of a scan, sorted.
+
+In: batches, and an extent with an order and a limit. Out: the first rows of the order.
+
+Invariant: rows are sorted as DataFusion sorts them; rows that tie keep the order of the table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lm_datafusion.scan.apply import take_values
+from lm_datafusion.scan.sort_values import to_sort_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import numpy.typing as npt
+
+    from lm_datafusion.dataset.extent import Extent
+    from lm_datafusion.plan import ReadPlan
+
+
+def sorted_batches(
+    batches: Iterable[pa.RecordBatch], plan: ReadPlan, extent: Extent
+) -> Iterator[pa.RecordBatch]:
+    """The first rows of the order, of rows that hold them all."""
+    table = pa.Table.from_batches(batches, schema=plan.schema)
+    rows = pa.array(_sorted_rows(table, extent)[: extent.limit])
+    columns = [take_values(column, rows) for column in table.columns]
+    ordered = pa.Table.from_arrays(columns, schema=plan.schema)
+    yield from ordered.to_batches(max_chunksize=plan.options.batch_rows)
+
+
+def _sorted_rows(table: pa.Table, extent: Extent) -> npt.NDArray[np.int64]:
+    """Positions of rows in sorted order: by the last key first, each sort stable."""
+    rows = np.arange(table.num_rows)
+    placement = "at_start" if extent.nulls_first else "at_end"
+    for column, descending in reversed(extent.order_by):
+        keys = to_sort_values(table.column(column)).take(pa.array(rows))
+        order = "descending" if descending else "ascending"
+        places = pc.array_sort_indices(keys, order=order, null_placement=placement)
+        rows = rows[places.to_numpy()]
+    return rows

@@ -1,0 +1,171 @@
+"""The rows that can still be among the first of an order.
+
+In: matching rows with their sort keys, window by window. Out: the candidates, and the threshold:
+the worst key that is still good enough.
+
+With n rows wanted, the threshold is the n-th best key seen. A row that is worse is not among the
+first n, whatever comes later; a row that ties with it may be. So ties stay, also those that only
+a further sort key can tell apart.
+
+Invariant: the threshold only gets better; every row seen that is not worse is a candidate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lm_datafusion.plan import BestKey, FirstRows
+    from lm_datafusion.plan.ordering import KeyValue
+
+    Values: TypeAlias = pa.Array | pa.ChunkedArray
+
+# Candidates are sorted out again once this share of the rows wanted has been added.
+TIGHTEN_SHARE = 1 / 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threshold:
+    """The worst key that is good enough.
+
+    Attributes:
+        value: The worst value, as Python compares it; None if no value is good enough.
+        scalar: The same for PyArrow.
+        takes_nulls: Whether a null is good enough.
+    """
+
+    value: KeyValue | None
+    scalar: pa.Scalar | None
+    takes_nulls: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Candidates of one window: their row group, rows, keys, and columns read on the way."""
+
+    place: int
+    rows: npt.NDArray[np.int64]
+    keys: pa.Array
+    carried: tuple[Values, ...]
+
+    def filtered(self, mask: npt.NDArray[np.bool_]) -> Part:
+        """Those that a mask selects."""
+        if mask.all():
+            return self
+        wanted = pa.array(mask)
+        return Part(
+            place=self.place,
+            rows=self.rows[mask],
+            keys=self.keys.filter(wanted),
+            carried=tuple(values.filter(wanted) for values in self.carried),
+        )
+
+
+class Candidates:
+    """Rows that no other rows have ruled out yet. Not safe to share without a lock."""
+
+    def __init__(self, first: FirstRows) -> None:
+        self._first = first
+        self._parts: list[Part] = []
+        self._row_count = 0
+        self._added = 0
+        self._threshold: Threshold | None = None
+
+    @property
+    def threshold(self) -> Threshold | None:
+        """What a row must be as good as; None while any will do."""
+        return self._threshold
+
+    def add(self, part: Part) -> None:
+        """Takes rows in, those of them that are good enough."""
+        mask = good_enough(part.keys, self._threshold, descending=self._first.descending)
+        part = part if mask is None else part.filtered(mask)
+        if not len(part.rows):
+            return
+        self._parts.append(part)
+        self._row_count += len(part.rows)
+        self._added += len(part.rows)
+        if self._row_count < self._first.row_count:
+            return
+        if self._threshold is None or self._added >= self._first.row_count * TIGHTEN_SHARE:
+            self._tighten()
+
+    def can_hold(self, best: BestKey) -> bool:
+        """Whether a container may hold a row that is good enough."""
+        threshold = self._threshold
+        if threshold is None or (threshold.takes_nulls and best.may_hold_null):
+            return True
+        if threshold.value is None:
+            return False
+        if not best.is_known:
+            return True
+        if best.value is None:
+            return False
+        # Both are sort values of one column.
+        if self._first.descending:
+            return best.value >= threshold.value  # type: ignore[operator]
+        return best.value <= threshold.value  # type: ignore[operator]
+
+    def finish(self) -> list[Part]:
+        """The rows that are left in the end."""
+        if self._added and self._row_count >= self._first.row_count:
+            self._tighten()
+        return self._parts
+
+    def _tighten(self) -> None:
+        self._added = 0
+        keys = pa.concat_arrays([part.keys for part in self._parts])
+        missing = self._first.row_count
+        takes_nulls = self._first.nulls_first
+        if takes_nulls:
+            missing -= keys.null_count
+        if missing <= 0:
+            self._threshold = Threshold(value=None, scalar=None, takes_nulls=True)
+        elif len(keys) - keys.null_count >= missing:
+            scalar = _nth_best(keys.drop_null(), missing, descending=self._first.descending)
+            self._threshold = Threshold(
+                value=scalar.as_py(), scalar=scalar, takes_nulls=takes_nulls
+            )
+        else:
+            return
+        self._sort_out()
+
+    def _sort_out(self) -> None:
+        parts = []
+        for part in self._parts:
+            mask = good_enough(part.keys, self._threshold, descending=self._first.descending)
+            kept = part if mask is None else part.filtered(mask)
+            if len(kept.rows):
+                parts.append(kept)
+        self._parts = parts
+        self._row_count = sum(len(part.rows) for part in parts)
+
+
+def good_enough(
+    keys: pa.Array, threshold: Threshold | None, *, descending: bool
+) -> npt.NDArray[np.bool_] | None:
+    """Which keys are as good as a threshold; None for all of them."""
+    if threshold is None:
+        return None
+    if threshold.scalar is None:
+        return keys.is_null().to_numpy(zero_copy_only=False)
+    compare = pc.greater_equal if descending else pc.less_equal
+    mask = pc.fill_null(compare(keys, threshold.scalar), threshold.takes_nulls)
+    return mask.to_numpy(zero_copy_only=False)
+
+
+def _nth_best(values: pa.Array, count: int, *, descending: bool) -> pa.Scalar:
+    """The value that `count - 1` others are as good as or better than."""
+    if pa.types.is_integer(values.type):
+        numbers = values.to_numpy()
+        place = len(numbers) - count if descending else count - 1
+        return pa.scalar(np.partition(numbers, place)[place], values.type)
+    order = "descending" if descending else "ascending"
+    return values[pc.array_sort_indices(values, order=order)[count - 1].as_py()]

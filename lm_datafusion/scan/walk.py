@@ -1,0 +1,132 @@
+"""One row group from one end to the other.
+
+In: a reader of a row group. Out: record batches of its matching rows, in the order of the plan.
+
+A scan in reverse takes windows from the last to the first. Pages cannot be decoded backwards, so
+each window is decoded forwards and its rows are reversed.
+
+A scan with a limit begins with a window as small as can be and sizes the next by what passed. It
+ends once enough rows are found, and projects no more rows than are missing.
+
+Invariant: rows come in the order of the file, or in exactly the reverse of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+from lm_datafusion.scan.apply import reverse_values
+from lm_datafusion.scan.windows import WindowWalk, count_windows, page_edges, plan_edges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from lm_datafusion.plan import ReadPlan, RowGroupAccess
+    from lm_datafusion.scan.limit import RowBudget
+    from lm_datafusion.scan.row_group import RowGroupReader
+    from lm_datafusion.selection import RowSelection
+
+    Values: TypeAlias = pa.Array | pa.ChunkedArray
+
+
+class RowGroupScan:
+    """Scans one row group; `place` is its place among the tasks of the plan."""
+
+    def __init__(
+        self, plan: ReadPlan, reader: RowGroupReader, place: int, budget: RowBudget | None
+    ) -> None:
+        self._plan = plan
+        self._reader = reader
+        self._place = place
+        self._budget = budget
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The matching rows."""
+        try:
+            access = self._reader.open()
+            if self._budget is not None:
+                self._budget.begin(self._place, access.selection.row_count)
+            if not access.is_skipped:
+                yield from self._walk(access)
+        finally:
+            self._reader.finish()
+
+    def _walk(self, access: RowGroupAccess) -> Iterator[pa.RecordBatch]:
+        # The columns that decide how far the scan goes: those of the filter, if there is one.
+        names = self._reader.filter_columns() or list(self._plan.schema.names)
+        walk, most_rows = self._windows(access, names)
+        last_rows = 0
+        while (window := walk.next_window(self._window_rows(last_rows, most_rows))) is not None:
+            last_rows = window.row_count
+            selection = self._kept(self._reader.filter(window, walk.ahead))
+            if self._budget is not None:
+                self._budget.note(self._place, visited=last_rows, found=selection.row_count)
+            if selection.selects_any():
+                yield from self._project(selection, walk.ahead)
+            if self._budget is not None and not self._budget.missing(self._place):
+                self._reader.early_stop(walk.ahead, names)
+                return
+            self._reader.leave(walk.ahead)
+
+    def _windows(self, access: RowGroupAccess, names: list[str]) -> tuple[WindowWalk, int]:
+        """Windows, and how many rows one may have."""
+        every = dict.fromkeys([*names, *self._plan.schema.names])
+        chunks = self._reader.chunks(every)
+        window_bytes = self._plan.options.window_bytes
+        count = count_windows(access.row_count, chunks, window_bytes=window_bytes)
+        edges: npt.NDArray[np.int64]
+        if self._budget is None and not self._plan.is_reverse:
+            edges = plan_edges(
+                access.row_count, chunks, self._reader.index_file, window_bytes=window_bytes
+            )
+        else:
+            self._reader.note_pages(names)
+            walked = self._reader.chunks(names)
+            edges = page_edges(access.row_count, walked, self._reader.index_file)
+        walk = WindowWalk(access.selection, edges, is_reverse=self._plan.is_reverse)
+        return walk, max(1, access.row_count // count)
+
+    def _window_rows(self, last_rows: int, most_rows: int) -> int:
+        if self._budget is not None:
+            return min(most_rows, self._budget.window_rows(self._place, last_rows))
+        if not self._plan.is_reverse:
+            return 1  # every edge is the end of a window
+        # The first rows soon, the others with few calls.
+        return most_rows if self._place else min(most_rows, 2 * last_rows)
+
+    def _kept(self, selection: RowSelection) -> RowSelection:
+        """The rows that are still missing: the first of them in the order of the plan."""
+        if self._budget is None:
+            return selection
+        missing = self._budget.missing(self._place)
+        if self._plan.is_reverse:
+            return selection.offset(max(0, selection.row_count - missing))
+        return selection.limit(missing)
+
+    def _project(self, selection: RowSelection, ahead: RowSelection) -> Iterator[pa.RecordBatch]:
+        schema = self._plan.schema
+        if self._budget is None:
+            # With a limit, rows count when they are handed out: another worker may be sooner.
+            self._reader.context.metrics.add(rows_selected=selection.row_count)
+        values = self._reader.read(schema.names, selection, ahead)
+        self._reader.check_unchanged()
+        if not schema.names:
+            yield from counted_batches(selection.row_count, self._plan.options.batch_rows)
+            return
+        if self._plan.is_reverse:
+            values = [reverse_values(array) for array in values]
+        arrays = self._reader.to_table_types(schema.names, values)
+        table = pa.Table.from_arrays(arrays, schema=schema)
+        yield from table.to_batches(max_chunksize=self._plan.options.batch_rows)
+
+
+def counted_batches(row_count: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches without columns that know how many rows they have."""
+    for start in range(0, row_count, batch_rows):
+        rows = pa.nulls(min(batch_rows, row_count - start))
+        yield pa.record_batch([rows], names=["rows"]).select([])
