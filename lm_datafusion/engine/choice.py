@@ -7,6 +7,7 @@ DataFusion's own reader is the rule: where the columns of the filter are most of
 read them first saves nothing and costs a second look (about 20 of ClickBench's 43 queries get
 slower so). The exceptions are queries that read much besides:
 
+- the first rows of an order, where bounds tell which pages can hold them: our own scan;
 - the first rows of an order, or some groups, which are found first and read then
   (`engine.two_phases`);
 - filters in front of wide rows: DataFusion's reader, with filter pushdown.
@@ -21,7 +22,7 @@ Invariant: a choice is about speed only; every path gives the same rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lm_datafusion.engine.first_groups import FirstGroups
 from lm_datafusion.engine.plan_scans import (
@@ -30,9 +31,13 @@ from lm_datafusion.engine.plan_scans import (
     scanned_columns,
     to_conjuncts,
 )
+from lm_datafusion.engine.tables import as_exact_table
+from lm_datafusion.engine.top_k import TopK
+from lm_datafusion.errors import LateError
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.plan import ScanRequest
 from lm_datafusion.scan import load_facts, plan_scan
+from lm_datafusion.scan.visit_estimate import estimate_visits
 from lm_datafusion.storage import LocalStorage
 
 if TYPE_CHECKING:
@@ -44,11 +49,20 @@ if TYPE_CHECKING:
     from lm_datafusion.engine.tables import ParquetTable
     from lm_datafusion.engine.two_phases import TwoPhases
     from lm_datafusion.options import AccessPath, ScanOptions
+    from lm_datafusion.plan import FirstRows
+    from lm_datafusion.scan.visit_estimate import VisitEstimate
 
 VALUE_WEIGHT = 5.0
 # To find the group of a row costs as much as so many bytes (1.1 s of CPU for 10 million rows of
 # ClickBench's Q17, of which 15 bytes a row are decoding).
 GROUP_WEIGHT = 100.0
+# What a second query costs in any case: some milliseconds.
+SECOND_QUERY_WEIGHT = 10_000_000
+# Our own scan decodes with PyArrow, which takes about so many times as long as DataFusion's
+# reader, and Python takes a few milliseconds for each row group.
+LATE_WEIGHT = 3.0
+ROW_GROUP_WEIGHT = 5_000_000
+WALK_PAYS = 0.7
 # How many times the columns that have to be read for every row the others have to weigh: for a
 # second pass over the file, and for a filter inside the reader.
 TWO_PASSES_PAY = 4.0
@@ -71,6 +85,20 @@ class Weights:
         return self.rest / max(self.narrow, 1.0)
 
 
+class Choice(NamedTuple):
+    """A path and why.
+
+    Attributes:
+        path: Which reader.
+        reason: Why.
+        first: On our own path: only these rows are wanted.
+    """
+
+    path: AccessPath
+    reason: str
+    first: FirstRows | None = None
+
+
 def choose_path(
     table: ParquetTable,
     scans: list[PlannedScan],
@@ -78,7 +106,7 @@ def choose_path(
     options: ScanOptions,
     *,
     can_push: bool,
-) -> tuple[AccessPath, str]:
+) -> Choice:
     """A path and why.
 
     Args:
@@ -89,45 +117,87 @@ def choose_path(
         can_push: Whether DataFusion's reader may be given filters here.
     """
     columns = scanned_columns(scans)
+    if isinstance(phases, TopK):
+        reason = _why_walk(table, columns, scans, phases, options)
+        if reason:
+            return Choice("late", reason, phases.first)
     if phases is not None:
         reason = _why_two_phases(table, columns, phases, options)
         if reason:
-            return "row_fetch", reason
+            return Choice("row_fetch", reason)
     filters = common_filters(scans)
     if not filters:
-        return "native", "no filter to apply early"
+        return Choice("native", "no filter to apply early")
     said = " ".join(map(str, filters))
     weights = _weights(table, columns, {c for c in columns if is_named(c, said)}, options)
     what = f"the columns besides the filter's weigh {weights.ratio:.1f} times as much as those"
     if weights.ratio < PUSHDOWN_PAYS:
-        return "native", f"{what}: too little to read the filter's columns first"
+        return Choice("native", f"{what}: too little to read the filter's columns first")
     if not can_push:
-        return "native", PUSHDOWN_BUG
+        return Choice("native", PUSHDOWN_BUG)
     rows = _rows_left(table, filters, options)
     if rows * weights.rest < SMALL_WEIGHT:
-        return "native", f"{what}, but statistics leave {rows:,} rows only"
-    return "native_pushdown", what
+        return Choice("native", f"{what}, but statistics leave {rows:,} rows only")
+    return Choice("native_pushdown", what)
 
 
 def _why_two_phases(
     table: ParquetTable, columns: Collection[str], phases: TwoPhases, options: ScanOptions
 ) -> str:
     """Why two phases pay; nothing if they do not."""
+    rows = sum(
+        load_facts(LocalStorage(), file.path, options).metadata.num_rows for file in table.files
+    )
     if isinstance(phases, FirstGroups):
         weights = _weights(table, columns, (), options)
-        rows = sum(
-            load_facts(LocalStorage(), file.path, options).metadata.num_rows for file in table.files
-        )
         if rows * (weights.rest + GROUP_WEIGHT) < SMALL_WEIGHT:
             return ""
         return f"any {phases.row_count} groups will do, so rows of others need not be grouped"
     weights = _weights(table, columns, {phases.key, *phases.filter_columns}, options)
-    if weights.ratio < TWO_PASSES_PAY:
+    is_small = rows * weights.rest < SECOND_QUERY_WEIGHT
+    if weights.ratio < TWO_PASSES_PAY or is_small or not phases.can_list_keys:
         return ""
     return (
         f"the columns besides those of filter and order weigh {weights.ratio:.1f} times as"
         " much as those, and are needed for the first rows only"
     )
+
+
+def _why_walk(
+    table: ParquetTable,
+    columns: Collection[str],
+    scans: list[PlannedScan],
+    top_k: TopK,
+    options: ScanOptions,
+) -> str:
+    """Why bounds lead our scan to the first rows sooner; nothing if they do not."""
+    weights = _weights(table, columns, {top_k.key, *top_k.filter_columns}, options)
+    estimate = estimate_first_rows(table, scans, top_k, options)
+    if estimate is None:
+        return ""
+    ours = LATE_WEIGHT * estimate.rows_by_pages * weights.narrow
+    ours += ROW_GROUP_WEIGHT * estimate.row_groups + LATE_WEIGHT * top_k.row_count * weights.rest
+    # Where two phases pay, the others are read for few rows in any case.
+    has_phases = bool(_why_two_phases(table, columns, top_k, options))
+    others = 0.0 if has_phases else weights.rest
+    theirs = estimate.rows_by_row_groups * (weights.narrow + others)
+    if ours > WALK_PAYS * theirs:
+        return ""
+    return (
+        f"bounds of {top_k.key} lead to the first rows: about {estimate.rows_by_pages:,} rows in"
+        f" pages to look at, of {estimate.rows_by_row_groups:,} in row groups"
+    )
+
+
+def estimate_first_rows(
+    table: ParquetTable, scans: list[PlannedScan], top_k: TopK, options: ScanOptions
+) -> VisitEstimate | None:
+    """What our own scan would look at for the first rows; None where bounds do not help."""
+    try:
+        conjuncts = to_conjuncts(common_filters(scans), table.printed_names, table.schema)
+        return estimate_visits(as_exact_table(table, options), conjuncts, top_k.first, options)
+    except LateError:
+        return None
 
 
 def _rows_left(table: ParquetTable, filters: Sequence[Expr], options: ScanOptions) -> int:

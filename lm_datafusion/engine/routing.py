@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lm_datafusion.dataset import LateDataset
+from lm_datafusion.dataset.extent import Extent
 from lm_datafusion.engine.choice import PUSHDOWN_BUG, choose_path
 from lm_datafusion.engine.failing import can_fail
 from lm_datafusion.engine.plan_scans import (
@@ -35,6 +36,7 @@ from lm_datafusion.engine.plan_scans import (
     to_conjuncts,
 )
 from lm_datafusion.engine.tables import as_exact_table, dotted
+from lm_datafusion.engine.top_k import TopK
 from lm_datafusion.engine.two_phases import find_two_phases
 from lm_datafusion.errors import LateError
 from lm_datafusion.predicate import evaluator
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from lm_datafusion.engine.tables import ParquetTable, TableName, Tables
     from lm_datafusion.engine.two_phases import TwoPhases
     from lm_datafusion.options import AccessPath, ScanOptions
+    from lm_datafusion.plan import FirstRows
     from lm_datafusion.sql.statement import Query
     from lm_datafusion.sql.where import Condition
 
@@ -77,11 +80,12 @@ def _next_prefix() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Which reader serves a table, why, and how it scans."""
+    """Which reader serves a table, why, how it scans, and whether only first rows are wanted."""
 
     path: AccessPath
     reason: str
     options: ScanOptions
+    first: FirstRows | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,21 +321,23 @@ def _route(
     plan: LogicalPlan,
     phases: TwoPhases | None,
 ) -> Route:
-    path, reason = options.path, f"path={options.path}"
-    if path == "auto":
+    if options.path == "auto":
         can_push = not has_join(plan)
-        path, reason = choose_path(table, scans, phases, options, can_push=can_push)
-    elif path == "row_fetch":
-        if phases is None:
-            path, reason = (
-                "native",
-                "neither the first rows of an order of one table nor some groups",
-            )
+        choice = choose_path(table, scans, phases, options, can_push=can_push)
+        return Route(path=choice.path, reason=choice.reason, options=options, first=choice.first)
+    path, reason, first = options.path, f"path={options.path}", None
+    if path == "row_fetch":
+        if isinstance(phases, TopK) and not phases.can_list_keys:
+            path, first = "late", phases.first
+        elif phases is None:
+            path, reason = "native", "neither the first rows of an order of one table nor groups"
+    elif path == "late" and isinstance(phases, TopK):
+        first = phases.first
     elif path != "native" and not common_filters(scans):
         path, reason = "native", "no filter to apply early"
     elif path == "native_pushdown" and has_join(plan):
         path, reason = "native", PUSHDOWN_BUG
-    return Route(path=path, reason=reason, options=options)
+    return Route(path=path, reason=reason, options=options, first=first)
 
 
 def _careful(
@@ -371,7 +377,7 @@ def _reference(
 ) -> RoutedReference:
     late = None
     if route.path == "late":
-        late, reason = _late_dataset(own_name, table, route.options, scans)
+        late, reason = _late_dataset(own_name, table, route, scans)
         if late is None:
             route = Route(path="native", reason=reason, options=route.options)
     return RoutedReference(
@@ -386,19 +392,20 @@ def _reference(
 
 
 def _late_dataset(
-    own_name: str, table: ParquetTable, options: ScanOptions, scans: list[PlannedScan]
+    own_name: str, table: ParquetTable, route: Route, scans: list[PlannedScan]
 ) -> tuple[LateDataset | None, str]:
     if not scans:
         return None, "DataFusion needs no row of it"
     try:
-        late = LateDataset(as_exact_table(table, options), options=options)
+        late = LateDataset(as_exact_table(table, route.options), options=route.options)
     except LateError as error:
         return None, str(error)
     names = {own_name, *table.printed_names}
     conjuncts = to_conjuncts(common_filters(scans), names, late.schema)
-    if not conjuncts:
-        return None, "no filter that can be applied early"
-    return late.with_conjuncts(conjuncts), ""
+    late = late.with_conjuncts(conjuncts)
+    if route.first is not None and len(conjuncts) == len(common_filters(scans)):
+        return late.with_extent(Extent(first=route.first)), ""
+    return (late, "") if conjuncts else (None, "no filter that can be applied early")
 
 
 def _without_applied(text: str, references: Sequence[RoutedReference]) -> str:

@@ -6,6 +6,7 @@ some order, the first few.
 `SELECT * ... WHERE ... ORDER BY k LIMIT 10` needs all columns of ten rows. A reader that cannot
 know which ten decodes all columns of all rows that pass. So first a narrow query asks for the
 `k`s of the first rows only; then the query itself runs over the rows that have one of those `k`s.
+Where bounds tell which pages can hold them, our own scan finds and reads them (`first`).
 
 Invariant: the rows with one of those `k`s hold every row the query can give, ties included: of the
 rows before the last `k` all are among the first, and of those that have the last `k` all are taken.
@@ -14,7 +15,7 @@ rows before the last `k` all are among the first, and of those that have the las
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lm_datafusion.engine.plan_chain import (
     can_be_listed,
@@ -25,17 +26,16 @@ from lm_datafusion.engine.plan_chain import (
     kinds_of,
     table_of,
 )
+from lm_datafusion.plan import FirstRows
 from lm_datafusion.predicate.literals import literal_sql, quote_identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pyarrow as pa
     from datafusion import LogicalPlan
 
     from lm_datafusion.engine.tables import TableName
 
-# More rows than these are no longer a few.
+# Keys of more rows than these are not listed.
 MOST_ROWS = 10_000
 
 
@@ -46,18 +46,32 @@ class TopK:
     Attributes:
         table: The table.
         key: The column that the order begins with.
-        order: How it is ordered by that column, in SQL.
+        descending: Whether large values of it come first.
+        nulls_first: Whether nulls of it come before all values.
         filters: What rows have to meet, in SQL.
         filter_columns: Columns of those.
         row_count: How many rows, with those that OFFSET passes over.
+        can_list_keys: Whether the keys of so many rows can be told apart and listed.
     """
 
     table: TableName
     key: str
-    order: str
+    descending: bool
+    nulls_first: bool
+    can_list_keys: bool
     filters: tuple[str, ...]
     filter_columns: tuple[str, ...]
     row_count: int
+
+    @property
+    def first(self) -> FirstRows:
+        """What our own scan would be asked for."""
+        return FirstRows(
+            column=self.key,
+            descending=self.descending,
+            nulls_first=self.nulls_first,
+            row_count=self.row_count,
+        )
 
     def narrow_query(self, own_name: str) -> str:
         """A query for the keys of the first rows, and no more: DataFusion skips what is behind."""
@@ -65,7 +79,8 @@ class TopK:
         where = " AND ".join(self.filters) or "TRUE"
         return (
             f"SELECT {key} FROM {quote_identifier(own_name)} WHERE {where}"
-            f" ORDER BY {key} {self.order} LIMIT {self.row_count}"
+            f" ORDER BY {key} {'DESC' if self.descending else 'ASC'}"
+            f" NULLS {'FIRST' if self.nulls_first else 'LAST'} LIMIT {self.row_count}"
         )
 
     def source(self, own_name: str, found: pa.Table) -> str:
@@ -104,12 +119,11 @@ def find_top_k(plan: LogicalPlan, schemas: dict[TableName, pa.Schema]) -> TopK |
         return None
     name = table_of(chain)
     row_count = chain[place].get_fetch_val()
-    key, order = _first_key(chain[place], chain[place + 1 :])
-    if name not in schemas or key is None or not row_count or row_count > MOST_ROWS:
+    sort = chain[place].sort_exprs()[0]
+    key = column_below(sort.expr(), chain[place + 1 :])
+    if name not in schemas or key is None or not row_count:
         return None
     schema = schemas[name]
-    if not can_be_listed(schema.field(key).type):
-        return None
     filters = filters_of(chain, {name[-1], ".".join(name)}, schema)
     if filters is None or could_fail(chain[place + 1 :], schema):
         return None
@@ -117,16 +131,10 @@ def find_top_k(plan: LogicalPlan, schemas: dict[TableName, pa.Schema]) -> TopK |
     return TopK(
         table=name,
         key=key,
-        order=order,
+        descending=not sort.ascending(),
+        nulls_first=sort.nulls_first(),
+        can_list_keys=row_count <= MOST_ROWS and can_be_listed(schema.field(key).type),
         filters=texts,
         filter_columns=columns,
         row_count=row_count,
     )
-
-
-def _first_key(sort: Any, below: Sequence[Any]) -> tuple[str | None, str]:
-    """The table's column that comes first in an order, and how it is ordered."""
-    first = sort.sort_exprs()[0]
-    order = "ASC" if first.ascending() else "DESC"
-    nulls = "FIRST" if first.nulls_first() else "LAST"
-    return column_below(first.expr(), below), f"{order} NULLS {nulls}"

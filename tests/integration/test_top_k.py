@@ -127,7 +127,6 @@ def test_views_aliases_and_subqueries(folder, query):
     [
         "SELECT * FROM t ORDER BY many + 1, id LIMIT 3",
         "SELECT * FROM v ORDER BY few, id LIMIT 3",
-        "SELECT * FROM t ORDER BY real, id LIMIT 3",
         "SELECT DISTINCT few FROM t ORDER BY few LIMIT 3",
         "SELECT few, count(*) FROM t GROUP BY few ORDER BY few LIMIT 3",
         "SELECT * FROM t WHERE few = 3",
