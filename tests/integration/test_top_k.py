@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lm_datafusion as lm
-from lm_datafusion.engine import serving
+from lm_datafusion.engine import choice, serving
 
 ROWS = 4_000
 DAY = dt.date(2024, 1, 1)
@@ -214,7 +214,8 @@ def test_parameters(folder):
     assert [report.path for report in ours.scan_reports()] == ["row_fetch"]
 
 
-def test_auto_takes_two_phases_where_rows_are_wide(folder):
+def test_auto_takes_two_phases_where_rows_are_wide(folder, monkeypatch):
+    monkeypatch.setattr(choice, "SECOND_QUERY_WEIGHT", 0)
     plain, ours = sessions(folder, "auto")
     wide = "SELECT * FROM t WHERE few = 3 ORDER BY many, id LIMIT 5"
     assert ours.sql(wide).to_pylist() == plain.sql(wide).to_pylist()
