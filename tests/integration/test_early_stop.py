@@ -172,9 +172,9 @@ def test_in_reverse_no_page_is_decoded_twice(ragged, window_bytes):
     rows = [row for row in range(ROWS) if row % 10 == 5][::-1]
     assert found.equals(table.take(rows).combine_chunks())
     assert report.pages_fetched <= report.pages_total
-    found, report = scan(data, filter="f <> 9", reverse=True)
+    found, report = scan(data, filter="f <> 3", reverse=True)
     assert found["ts"].to_pylist() == list(range(ROWS))[::-1]
-    assert report.pages_fetched == report.pages_total > 100
+    assert report.pages_fetched == report.pages_total > 50
 
 
 def test_first_rows_decode_no_page_twice(ragged):
@@ -182,7 +182,7 @@ def test_first_rows_decode_no_page_twice(ragged):
     first = FirstRows(column="ts", descending=True, row_count=ROWS)
     data = lm.dataset(source).with_options(window_bytes=64)
     for threads in (1, 3):
-        found, report = scan(data, extent=Extent(first=first), filter="f <> 9", threads=threads)
+        found, report = scan(data, extent=Extent(first=first), filter="f <> 3", threads=threads)
         assert found.equals(table)
         assert report.pages_fetched == report.pages_total > 100
 
