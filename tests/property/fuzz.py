@@ -4,6 +4,7 @@
     python -m tests.property.fuzz --seed 123456 --cases 1     # replays one case
 
     python -m tests.property.fuzz --statements --cases 5000   # SQL statements, on every path
+    python -m tests.property.fuzz --orders --cases 5000       # reverse scans, first rows
 
 Case i of a run has the seed `--seed` + i; a failure prints the seed that replays it.
 """
@@ -19,9 +20,16 @@ import random
 import sys
 import time
 import traceback
+from typing import TYPE_CHECKING
 
 from tests.property.cases import run_case
+from tests.property.orders import run_order_case
 from tests.property.statements import run_statement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import lm_datafusion as lm
 
 # What a run must have met to mean something; summed up and printed at the end.
 SEEN = (
@@ -34,13 +42,26 @@ SEEN = (
     "chunks_fallback",
     "predicate_evaluation_errors",
     "rows_selected",
+    "pages_pruned_early_stop",
+    "row_groups_pruned_early_stop",
 )
 
 
 def run_seed(seed: int) -> tuple[str | None, dict[str, int]]:
     """The failure of one case, or None; and what its scan met."""
+    return _run(run_case, seed)
+
+
+def run_order_seed(seed: int) -> tuple[str | None, dict[str, int]]:
+    """As `run_seed`, for a reverse scan and first rows."""
+    return _run(run_order_case, seed)
+
+
+def _run(
+    run: Callable[[random.Random], lm.ScanReport | None], seed: int
+) -> tuple[str | None, dict[str, int]]:
     try:
-        report = run_case(random.Random(seed))
+        report = run(random.Random(seed))
     except BaseException:  # noqa: BLE001 reported with its seed
         return traceback.format_exc(), {}
     return None, {} if report is None else {name: getattr(report, name) for name in SEEN}
@@ -61,8 +82,10 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--stop-after", type=int, default=5, help="failures to show, then stop")
     parser.add_argument("--statements", action="store_true", help="statements, not scans")
+    parser.add_argument("--orders", action="store_true", help="reverse scans and first rows")
     arguments = parser.parse_args()
-    run = run_statement_seed if arguments.statements else run_seed
+    run = run_order_seed if arguments.orders else run_seed
+    run = run_statement_seed if arguments.statements else run
     seed = random.SystemRandom().randrange(1 << 31) if arguments.seed is None else arguments.seed
     print(f"seed {seed}, {arguments.cases} cases", flush=True)  # noqa: T201
     failures, started = 0, time.monotonic()

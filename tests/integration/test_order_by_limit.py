@@ -1,0 +1,198 @@
+"""ORDER BY ... LIMIT, found by bounds: the rows DataFusion gives, from a few pages."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import random
+import threading
+
+import datafusion
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lm_datafusion as lm
+
+ROWS = 6_000
+START = dt.datetime(2024, 1, 1)  # noqa: DTZ001 stored without a zone
+
+
+def log(number, *, descending=False, nulls="last"):
+    """Events in the order of time; some without one, at the end that is asked for."""
+    rng = random.Random(number)
+    times = sorted(
+        START + dt.timedelta(days=number, seconds=rng.randrange(40_000)) for _ in range(ROWS)
+    )
+    if descending:
+        times.reverse()
+    nulled = [None] * 50
+    times = nulled + times[50:] if nulls == "first" else times[:-50] + nulled
+    return pa.table(
+        {
+            "ts": pa.array(times, pa.timestamp("us")),
+            "id": pa.array(range(number * ROWS, (number + 1) * ROWS), pa.int64()),
+            "level": pa.array([rng.randrange(20) for _ in range(ROWS)], pa.int32()),
+            "x": [rng.random() if rng.random() < 0.9 else float("nan") for _ in range(ROWS)],
+            "word": [f"w{rng.randrange(500):03}" for _ in range(ROWS)],
+            "text": [f"message {i} " * 5 for i in range(ROWS)],
+        }
+    )
+
+
+def write(place, **options):
+    for number in range(3):
+        pq.write_table(
+            log(number, **options),
+            place / f"{number}.parquet",
+            row_group_size=2_000,
+            max_rows_per_page=200,
+            data_page_size=1 << 30,
+            write_page_index=True,
+        )
+    return str(place)
+
+
+@pytest.fixture(scope="module", params=["ascending", "descending", "nulls first"])
+def folder(request, tmp_path_factory):
+    place = tmp_path_factory.mktemp("log")
+    nulls = "first" if request.param == "nulls first" else "last"
+    return write(place, descending=request.param == "descending", nulls=nulls)
+
+
+def sessions(folder, path="late"):
+    config = datafusion.SessionConfig().with_target_partitions(2)
+    # In memory: over files DataFusion goes by bounds that leave NaN out.
+    plain = datafusion.SessionContext(config)
+    (batch,) = pq.read_table(folder).combine_chunks().to_batches()
+    plain.register_record_batches("t", [[batch]])
+    ours = lm.SessionContext(config, options=lm.ScanOptions(path=path, threads=2))
+    ours.register_parquet("t", folder)
+    for context in (plain, ours):
+        context.sql("CREATE VIEW v AS SELECT ts AS at, level + 1 AS l, id, text FROM t")
+    return plain, ours
+
+
+ORDERS = ["ASC", "DESC", "ASC NULLS FIRST", "DESC NULLS LAST"]
+KEYS = ["ts", "x", "word", "level"]
+
+
+@pytest.mark.parametrize(("key", "order"), list(itertools.product(KEYS, ORDERS)))
+def test_the_rows_of_every_order(folder, key, order):
+    plain, ours = sessions(folder)
+    for where, limit in [
+        ("TRUE", "LIMIT 10"),
+        ("level = 3", "LIMIT 7 OFFSET 20"),
+        ("level < 2 AND word <> 'w007'", "LIMIT 200"),
+        ("level = 77", "LIMIT 5"),
+        ("level = 5", "LIMIT 100000"),
+        ("TRUE", "LIMIT 0"),
+    ]:
+        query = f"SELECT * FROM t WHERE {where} ORDER BY {key} {order}, id {limit}"
+        found, expected = ours.sql(query), plain.sql(query)
+        assert found.schema().names == expected.schema().names
+        assert str(found.to_pylist()) == str(expected.to_pylist()), query
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT text FROM v WHERE l = 4 ORDER BY at DESC, id DESC LIMIT 5",
+        "SELECT a.id FROM t AS a WHERE level = 2 ORDER BY a.ts DESC, a.id LIMIT 5 OFFSET 3",
+        "WITH c AS (SELECT * FROM t WHERE level = 1) SELECT id, x FROM c ORDER BY ts, id LIMIT 9",
+    ],
+)
+def test_views_aliases_and_ctes(folder, query):
+    plain, ours = sessions(folder)
+    assert str(ours.sql(query).to_pylist()) == str(plain.sql(query).to_pylist())
+    assert ours.scan_reports()[0].mechanism.startswith("first ")
+
+
+def test_a_few_pages_are_read_and_the_report_says_so(tmp_path):
+    _, ours = sessions(write(tmp_path))
+    query = "SELECT id, ts FROM t WHERE ts IS NOT NULL ORDER BY ts DESC NULLS LAST LIMIT 5"
+    ours.sql(query).collect()
+    (report,) = ours.scan_reports()
+    assert report.path == "late"
+    assert "best key" in report.mechanism
+    assert "proven" in report.order or "ordered" in report.order, report.order
+    # The last row group of the last file; of it the last pages, which hold the nulls too.
+    assert report.row_groups_pruned_early_stop == 8
+    assert report.pages_total - report.pages_pruned <= 6
+    assert "early stop" in str(report)
+
+
+def test_small_tables_stay_with_datafusion(tmp_path):
+    plain, ours = sessions(write(tmp_path), path="auto")
+    query = "SELECT * FROM t WHERE level = 3 ORDER BY ts DESC, id LIMIT 5"
+    assert str(ours.sql(query).to_pylist()) == str(plain.sql(query).to_pylist())
+    assert ours.scan_reports()[0].path == "native"
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """Large enough that a look at bounds pays."""
+    place = tmp_path_factory.mktemp("large")
+    rows = 400_000
+    table = pa.table(
+        {
+            "ts": pa.array(range(rows), pa.int64()),
+            "level": pa.array([i % 100 for i in range(rows)], pa.int32()),
+            **{f"c{i}": pa.array([f"{i} {j}" for j in range(rows)]) for i in range(4)},
+        }
+    )
+    pq.write_table(
+        table,
+        place / "a.parquet",
+        row_group_size=200_000,
+        max_rows_per_page=5_000,
+        data_page_size=1 << 30,
+        write_page_index=True,
+        use_dictionary=False,
+    )
+    return str(place / "a.parquet")
+
+
+@pytest.mark.parametrize("order", ["ASC", "DESC"])
+def test_auto_chooses_it_where_bounds_lead_to_the_rows(large, order):
+    plain, ours = sessions_of_one(large)
+    query = f"SELECT * FROM t WHERE level = 7 ORDER BY ts {order} LIMIT 10"
+    said = str(ours.explain_scan(query))
+    assert "bounds of ts lead to the first rows" in said
+    assert ours.sql(query).to_pylist() == plain.sql(query).to_pylist()
+    (report,) = ours.scan_reports()
+    assert report.path == "late"
+    assert report.pages_pruned_early_stop > 20
+
+
+def sessions_of_one(path):
+    config = datafusion.SessionConfig().with_target_partitions(2)
+    plain = datafusion.SessionContext(config)
+    ours = lm.SessionContext(config)
+    for context in (plain, ours):
+        context.register_parquet("t", path)
+    return plain, ours
+
+
+def test_a_declared_order_that_is_wrong_costs_no_row(tmp_path):
+    table = pa.table({"k": [5, 1, 9, 3, 7, 2] * 100, "n": list(range(600))})
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(table, path, row_group_size=100, sorting_columns=[pq.SortingColumn(0)])
+    plain = datafusion.SessionContext()
+    plain.from_arrow(table, name="t")
+    ours = lm.SessionContext(options=lm.ScanOptions(path="late"))
+    ours.register_parquet("t", path, file_sort_order=[["k"]])
+    first = "SELECT k FROM t WHERE n > 3 ORDER BY k DESC LIMIT 20"
+    assert ours.sql(first).to_pylist() == plain.sql(first).to_pylist()
+
+
+def test_leaving_a_stream_early_leaves_nothing_behind(folder):
+    _, ours = sessions(folder)
+    before = threading.active_count()
+    for _ in range(5):
+        stream = ours.sql(
+            "SELECT * FROM t WHERE level < 5 ORDER BY ts DESC LIMIT 500"
+        ).execute_stream()
+        next(iter(stream))
+        del stream
+    assert threading.active_count() <= before + 1
