@@ -10,7 +10,11 @@ slower so). The exceptions are queries that read much besides:
 - the first rows of an order, where bounds tell which pages can hold them: our own scan;
 - the first rows of an order, or some groups, which are found first and read then
   (`engine.two_phases`);
-- filters in front of wide rows: DataFusion's reader, with filter pushdown.
+- filters of which the first ones drop most rows, before the others and the rest are decoded:
+  DataFusion's reader, with filter pushdown.
+
+A statement that runs again is measured, and the faster of two readers goes on
+(`engine.prepared`): then this is only the first guess.
 
 Weights are of decoding, which is what takes time on local files: a value costs as much as five of
 its stored, uncompressed bytes (4.5 ns and 0.9 ns where `SELECT *` of ClickBench's 105 columns was
@@ -49,7 +53,7 @@ if TYPE_CHECKING:
     from lm_datafusion.engine.tables import ParquetTable
     from lm_datafusion.engine.two_phases import TwoPhases
     from lm_datafusion.options import AccessPath, ScanOptions
-    from lm_datafusion.plan import FirstRows
+    from lm_datafusion.plan import FirstRows, ReadPlan
     from lm_datafusion.scan.visit_estimate import VisitEstimate
 
 VALUE_WEIGHT = 5.0
@@ -63,11 +67,17 @@ SECOND_QUERY_WEIGHT = 10_000_000
 LATE_WEIGHT = 3.0
 ROW_GROUP_WEIGHT = 5_000_000
 WALK_PAYS = 0.7
-# How many times the columns that have to be read for every row the others have to weigh: for a
-# second pass over the file, and for a filter inside the reader.
+# How many times the columns that have to be read for every row the others have to weigh, for a
+# second pass over the file.
 TWO_PASSES_PAY = 4.0
-PUSHDOWN_PAYS = 6.0
-# What is left after statistics may weigh so much without a thought: about 0.2 s on one core.
+# What is left after statistics may weigh so much without a second look: about 20 ms on one core.
+SECOND_LOOK_WEIGHT = 20_000_000
+# A filter that statistics answer for all but this share of rows is on a column in some order, and
+# then the page index leaves little that does not match.
+CLUSTERED = 0.5
+# The share of values up to which a filter inside the reader pays: it looks at rows one by one.
+PUSHDOWN_PAYS = 0.4
+# A table may weigh so much without a thought: about 0.2 s on one core.
 SMALL_WEIGHT = 200_000_000
 PUSHDOWN_BUG = "filter pushdown under a join loses rows in DataFusion 55"
 
@@ -128,26 +138,71 @@ def choose_path(
     filters = common_filters(scans)
     if not filters:
         return Choice("native", "no filter to apply early")
-    said = " ".join(map(str, filters))
-    weights = _weights(table, columns, {c for c in columns if is_named(c, said)}, options)
-    what = f"the columns besides the filter's weigh {weights.ratio:.1f} times as much as those"
-    if weights.ratio < PUSHDOWN_PAYS:
-        return Choice("native", f"{what}: too little to read the filter's columns first")
     if not can_push:
         return Choice("native", PUSHDOWN_BUG)
-    rows = _rows_left(table, filters, options)
-    if rows * weights.rest < SMALL_WEIGHT:
-        return Choice("native", f"{what}, but statistics leave {rows:,} rows only")
+    return _pushed_or_not(table, columns, filters, options)
+
+
+def _pushed_or_not(
+    table: ParquetTable, columns: Collection[str], filters: Sequence[Expr], options: ScanOptions
+) -> Choice:
+    """DataFusion's reader with filter pushdown, or without."""
+    said = " ".join(map(str, filters))
+    if all(is_named(column, said) for column in columns) and len(filters) == 1:
+        return Choice("native", "no column besides those of the filter")
+    weights = _weights(table, columns, columns, options)
+    if _row_count(table, options) * weights.narrow < SMALL_WEIGHT:
+        return Choice("native", "the table is small")
+    conjuncts = to_conjuncts(filters, table.printed_names, table.schema)
+    plan = plan_scan(table.as_table(), ScanRequest(conjuncts=conjuncts), options, ScanMetrics())
+    rows = sum(task.access.row_count for task in plan.tasks)
+    if rows * weights.narrow < SECOND_LOOK_WEIGHT:
+        return Choice("native", f"statistics leave {rows:,} rows only")
+    if rows <= CLUSTERED * _row_count(table, options) and _has_page_index(table, plan, options):
+        return Choice("native", f"statistics leave {rows:,} rows, and of those pages go next")
+    share = _share_decoded(table, columns, plan, options) / max(weights.narrow, 1.0)
+    what = f"with filter pushdown about {share:.0%} of the values would be decoded"
+    if share > PUSHDOWN_PAYS:
+        return Choice("native", f"{what}: too many to look at rows one by one")
     return Choice("native_pushdown", what)
+
+
+def _share_decoded(
+    table: ParquetTable, columns: Collection[str], plan: ReadPlan, options: ScanOptions
+) -> float:
+    """What decoding a row weighs on average if every filter step drops its share of rows."""
+    left, weight, seen = 1.0, 0.0, set[str]()
+    for step in plan.row_filter.steps:
+        fresh = {name for name in step.conjunct.columns if name not in seen}
+        weight += left * _weights(table, fresh, fresh, options).narrow
+        seen |= fresh
+        left *= step.selectivity
+    rest = [name for name in columns if name not in seen]
+    return weight + left * _weights(table, rest, rest, options).narrow
+
+
+def _has_page_index(table: ParquetTable, plan: ReadPlan, options: ScanOptions) -> bool:
+    """Whether the filter's columns have one, in the first file."""
+    facts = load_facts(LocalStorage(), table.files[0].path, options)
+    names = {name for step in plan.row_filter.steps for name in step.conjunct.columns}
+    return bool(facts.num_row_groups) and all(
+        chunk.metadata.has_column_index
+        for name in names
+        for chunk in facts.chunks_of(0, facts.schema.get_field_index(name))
+    )
+
+
+def _row_count(table: ParquetTable, options: ScanOptions) -> int:
+    return sum(
+        load_facts(LocalStorage(), file.path, options).metadata.num_rows for file in table.files
+    )
 
 
 def _why_two_phases(
     table: ParquetTable, columns: Collection[str], phases: TwoPhases, options: ScanOptions
 ) -> str:
     """Why two phases pay; nothing if they do not."""
-    rows = sum(
-        load_facts(LocalStorage(), file.path, options).metadata.num_rows for file in table.files
-    )
+    rows = _row_count(table, options)
     if isinstance(phases, FirstGroups):
         weights = _weights(table, columns, (), options)
         if rows * (weights.rest + GROUP_WEIGHT) < SMALL_WEIGHT:
@@ -198,14 +253,6 @@ def estimate_first_rows(
         return estimate_visits(as_exact_table(table, options), conjuncts, top_k.first, options)
     except LateError:
         return None
-
-
-def _rows_left(table: ParquetTable, filters: Sequence[Expr], options: ScanOptions) -> int:
-    """Rows of the row groups that statistics do not rule out."""
-    conjuncts = to_conjuncts(filters, table.printed_names, table.schema)
-    request = ScanRequest(conjuncts=conjuncts)
-    plan = plan_scan(table.as_table(), request, options, ScanMetrics())
-    return sum(task.access.row_count for task in plan.tasks)
 
 
 def _weights(
