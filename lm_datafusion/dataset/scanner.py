@@ -154,6 +154,7 @@ class LateScanner(ds.Scanner):
         limit = self._extent.limit
         if not self._conjuncts and self._extent.first is None:
             plan, metrics = self._plan(Extent())
+            self._first_plan = None
             metrics.finish()
             self._metrics = metrics
             total = sum(task.access.row_count for task in plan.tasks)
