@@ -77,6 +77,10 @@ class UnsupportedFeatureError(LateError, NotImplementedError):
     """Something valid that this package (or pyarrow) cannot read: encryption, an encoding."""
 
 
+class GaveUpError(LateError):
+    """A scan that was meant to look at a few rows found that it has to look at many."""
+
+
 class CorruptFileError(LateError, ValueError):
     """Bytes that are not what the format says they are."""
 

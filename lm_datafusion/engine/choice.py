@@ -25,6 +25,7 @@ Invariant: a choice is about speed only; every path gives the same rows.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -66,7 +67,8 @@ SECOND_QUERY_WEIGHT = 10_000_000
 # reader, and Python takes a few milliseconds for each row group.
 LATE_WEIGHT = 3.0
 ROW_GROUP_WEIGHT = 5_000_000
-WALK_PAYS = 0.7
+# The share of DataFusion's time that our scan may take: then a wrong guess costs no more.
+WALK_PAYS = 0.3
 # How many times the columns that have to be read for every row the others have to weigh, for a
 # second pass over the file.
 TWO_PASSES_PAY = 4.0
@@ -128,9 +130,9 @@ def choose_path(
     """
     columns = scanned_columns(scans)
     if isinstance(phases, TopK):
-        reason = _why_walk(table, columns, scans, phases, options)
-        if reason:
-            return Choice("late", reason, phases.first)
+        walk = _walk(table, columns, scans, phases, options)
+        if walk is not None:
+            return walk
     if phases is not None:
         reason = _why_two_phases(table, columns, phases, options)
         if reason:
@@ -218,30 +220,34 @@ def _why_two_phases(
     )
 
 
-def _why_walk(
+def _walk(
     table: ParquetTable,
     columns: Collection[str],
     scans: list[PlannedScan],
     top_k: TopK,
     options: ScanOptions,
-) -> str:
-    """Why bounds lead our scan to the first rows sooner; nothing if they do not."""
+) -> Choice | None:
+    """Our own scan, if bounds lead it to the first rows; it gives up where they led it astray."""
     weights = _weights(table, columns, {top_k.key, *top_k.filter_columns}, options)
+    if _row_count(table, options) * (weights.narrow + weights.rest) < SECOND_LOOK_WEIGHT:
+        return None
     estimate = estimate_first_rows(table, scans, top_k, options)
     if estimate is None:
-        return ""
-    ours = LATE_WEIGHT * estimate.rows_by_pages * weights.narrow
-    ours += ROW_GROUP_WEIGHT * estimate.row_groups + LATE_WEIGHT * top_k.row_count * weights.rest
+        return None
     # Where two phases pay, the others are read for few rows in any case.
     has_phases = bool(_why_two_phases(table, columns, top_k, options))
     others = 0.0 if has_phases else weights.rest
-    theirs = estimate.rows_by_row_groups * (weights.narrow + others)
-    if ours > WALK_PAYS * theirs:
-        return ""
-    return (
+    most = WALK_PAYS * estimate.rows_by_row_groups * (weights.narrow + others)
+    most -= ROW_GROUP_WEIGHT * estimate.row_groups + LATE_WEIGHT * top_k.row_count * weights.rest
+    most_rows = int(most / (LATE_WEIGHT * max(weights.narrow, 1.0)))
+    if estimate.rows_by_pages > most_rows:
+        return None
+    reason = (
         f"bounds of {top_k.key} lead to the first rows: about {estimate.rows_by_pages:,} rows in"
         f" pages to look at, of {estimate.rows_by_row_groups:,} in row groups"
     )
+    first = dataclasses.replace(top_k.first, most_rows_seen=most_rows)
+    return Choice("late", reason, first)
 
 
 def estimate_first_rows(

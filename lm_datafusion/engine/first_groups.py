@@ -29,7 +29,7 @@ from lm_datafusion.engine.plan_chain import (
     table_of,
 )
 from lm_datafusion.engine.top_k import is_one_of
-from lm_datafusion.errors import LateError
+from lm_datafusion.errors import GaveUpError
 from lm_datafusion.predicate.literals import quote_identifier
 
 if TYPE_CHECKING:
@@ -79,13 +79,13 @@ class FirstGroups:
         """What to read instead of the table, in SQL, given what the narrow query found.
 
         Raises:
-            LateError: There are too few groups, or they are too large, for this to pay.
+            GaveUpError: There are too few groups, or they are too large, for this to pay.
         """
         if found.num_rows < self.row_count:
-            raise LateError("the first rows of the table have too few groups")
+            raise GaveUpError("the first rows of the table have too few groups")
         *columns, counts = found.columns
         if pc.sum(counts).as_py() > _SMALL_SHARE * ROWS_LOOKED_AT:
-            raise LateError("the groups found are a large part of the table")
+            raise GaveUpError("the groups found are a large part of the table")
         # One key is enough: its rows hold all rows of their groups.
         distinct = [len(set(column.to_pylist())) for column in columns]
         place = distinct.index(max(distinct))

@@ -119,6 +119,12 @@ class RoutedQuery:
     references: tuple[RoutedReference, ...]
     phases: TwoPhases | None = None
 
+    @property
+    def may_give_up(self) -> bool:
+        """Whether a scan of ours has to show first that it was the right choice."""
+        firsts = [reference.route.first for reference in self.references]
+        return any(first is not None and first.most_rows_seen is not None for first in firsts)
+
     def as_native(self, reason: str) -> RoutedQuery:
         """The same query, read by DataFusion after all."""
         return RoutedQuery(

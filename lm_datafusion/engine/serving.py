@@ -44,7 +44,7 @@ from lm_datafusion.engine.routing import (
 )
 from lm_datafusion.engine.run_reports import RunReports
 from lm_datafusion.engine.tables import Tables, dotted, same_plan, unparsed
-from lm_datafusion.errors import FileChangedError, LateError
+from lm_datafusion.errors import FileChangedError, GaveUpError, LateError
 from lm_datafusion.predicate.literals import quote_identifier, quote_string
 from lm_datafusion.sql.statement import split_explain
 
@@ -321,6 +321,8 @@ class QueryServer:
             with self._own_tables(routed.references, run):
                 if routed.phases is not None and runs:
                     served = self._fetched(routed.phases, routed, statement)
+                elif routed.may_give_up and runs:
+                    served = self._walked(routed, statement, run)
                 else:
                     served = self._plan(words + routed.text, statement)
             is_same = self._is_now(epoch) or self._is_read(routed, statement, native)
@@ -329,6 +331,9 @@ class QueryServer:
             reason = "the catalog has changed, or the schema would have"
         except FileChangedError:
             raise
+        except GaveUpError as error:
+            reason = str(error)
+            self._remember_native(statement, routed.as_native(reason))
         except Exception as error:  # noqa: BLE001 the frame itself says what is wrong, if anything
             reason = str(error)
         self._thread.run = RunReports(routed.as_native(reason).references)
@@ -351,6 +356,27 @@ class QueryServer:
         # One batch: several could be read by several partitions, out of order.
         empty = pa.RecordBatch.from_pylist([], schema=table.schema)
         return self._context.read_batches(table.combine_chunks().to_batches() or [empty])
+
+    def _walked(self, routed: RoutedQuery, statement: Statement, run: RunReports) -> DataFrame:
+        """The query over the first rows of an order, which our scan has found.
+
+        Raises:
+            GaveUpError: They were not where bounds led.
+        """
+        (reference,) = routed.references
+        assert reference.late is not None
+        late = reference.late.with_reports(run.of(0))
+        found = late.scanner(columns=list(reference.columns)).to_table()
+        self._context.deregister_table(reference.own_name)
+        whole = _with_all_columns(found, late.schema)
+        self._context.register_record_batches(reference.own_name, [[whole]])
+        return self._plan(routed.text or "", statement)
+
+    def _remember_native(self, statement: Statement, routed: RoutedQuery) -> None:
+        """Does not try again what was given up."""
+        with self._lock:
+            for key in [key for key in self._known if key[0] == statement.text]:
+                self._known[key] = routed
 
     def _is_read(self, routed: RoutedQuery, statement: Statement, native: DataFrame) -> bool:
         """Whether the files of a frame are what is read for it, whatever names mean by now."""
@@ -560,6 +586,18 @@ def _tells_time(statement: Statement | None) -> bool:
     """Whether a text that is put into a statement asks for the time: plans would be of two."""
     texts = {} if statement is None else statement.named_params or {}
     return any(TELLS_TIME.search(str(text)) for text in texts.values())
+
+
+def _with_all_columns(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows with nulls for columns that are named somewhere, but that nobody reads."""
+    fields = [f if f.name in table.column_names else f.with_nullable(True) for f in schema]
+    columns = [
+        table.column(f.name).combine_chunks()
+        if f.name in table.column_names
+        else pa.nulls(table.num_rows, f.type)
+        for f in fields
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, schema.metadata))
 
 
 def _reads_more_than_filters(reference: RoutedReference) -> bool:

@@ -30,12 +30,14 @@ class FirstRows:
         descending: Whether large values come first.
         nulls_first: Whether nulls come before all values.
         row_count: How many rows.
+        most_rows_seen: Gives up rather than look at more; None: never.
     """
 
     column: str
     descending: bool = False
     nulls_first: bool = False
     row_count: int
+    most_rows_seen: int | None = None
 
     def __str__(self) -> str:
         direction = "descending" if self.descending else "ascending"

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from lm_datafusion.errors import GaveUpError
 from lm_datafusion.formats.parquet.statistics import PageStatistics
 from lm_datafusion.plan import RowFilter
 from lm_datafusion.plan.ordering import UNKNOWN_KEY
@@ -94,6 +95,7 @@ class FirstRowsWalk:
             self._candidates.can_hold,
         )
         self._budget = RowBudget(self._first.row_count, [0], has_filter=bool(plan.row_filter.steps))
+        self._rows_seen = 0
         self._last_rows = 0
         self._beyond_rows = 0
         self._is_stopped = False
@@ -156,6 +158,7 @@ class FirstRowsWalk:
                 visit = self._order.next_visit(self._window_rows)
                 if visit is not None:
                     if visit.window is not None:
+                        self._see(visit.row_count)
                         self._last_rows = visit.row_count
                         if self._candidates.threshold is not None:
                             self._beyond_rows = visit.row_count
@@ -167,6 +170,12 @@ class FirstRowsWalk:
                 self._changed.wait()
             self._changed.notify_all()
             return None
+
+    def _see(self, row_count: int) -> None:
+        self._rows_seen += row_count
+        most = self._first.most_rows_seen
+        if most is not None and self._rows_seen > most:
+            raise GaveUpError(f"the first rows by {self._first} are not in the best {most:,} rows")
 
     def _done(self, visit: Visit) -> None:
         with self._changed:

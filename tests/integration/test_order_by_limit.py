@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lm_datafusion as lm
+from lm_datafusion.engine import serving
 
 ROWS = 6_000
 START = dt.datetime(2024, 1, 1)  # noqa: DTZ001 stored without a zone
@@ -133,18 +134,18 @@ def test_small_tables_stay_with_datafusion(tmp_path):
 def large(tmp_path_factory):
     """Large enough that a look at bounds pays."""
     place = tmp_path_factory.mktemp("large")
-    rows = 400_000
+    rows = 800_000
     table = pa.table(
         {
             "ts": pa.array(range(rows), pa.int64()),
             "level": pa.array([i % 100 for i in range(rows)], pa.int32()),
-            **{f"c{i}": pa.array([f"{i} {j}" for j in range(rows)]) for i in range(4)},
+            **{f"c{i}": pa.array([f"{i} {j}" for j in range(rows)]) for i in range(3)},
         }
     )
     pq.write_table(
         table,
         place / "a.parquet",
-        row_group_size=200_000,
+        row_group_size=400_000,
         max_rows_per_page=5_000,
         data_page_size=1 << 30,
         write_page_index=True,
@@ -196,3 +197,41 @@ def test_leaving_a_stream_early_leaves_nothing_behind(folder):
         next(iter(stream))
         del stream
     assert threading.active_count() <= before + 1
+
+
+def test_a_scan_that_bounds_led_astray_gives_up_once(tmp_path, monkeypatch):
+    """The pages that look best hold no row that passes; the others look all alike."""
+    rows, page = 800_000, 5_000
+    keys = [10**6 if i % page == 0 else 10**9 - i for i in range(rows)]
+    keys[: 2 * page] = range(2 * page)
+    table = pa.table(
+        {
+            "k": pa.array(keys, pa.int64()),
+            "level": pa.array([5 if k <= 10**6 else k % 2 for k in keys], pa.int32()),
+            **{f"c{i}": pa.array([f"{i} {j}" for j in range(rows)]) for i in range(3)},
+        }
+    )
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(
+        table,
+        path,
+        row_group_size=400_000,
+        max_rows_per_page=page,
+        data_page_size=1 << 30,
+        write_page_index=True,
+        use_dictionary=False,
+    )
+    plain, ours = sessions_of_one(path)
+    query = "SELECT * FROM t WHERE level = 1 ORDER BY k LIMIT 10"
+    assert "bounds of k lead" in str(ours.explain_scan(query))
+    walks = []
+    walked = serving.QueryServer._walked
+    monkeypatch.setattr(
+        serving.QueryServer, "_walked", lambda *given: walks.append(1) or walked(*given)
+    )
+    for _ in range(3):
+        assert ours.sql(query).to_pylist() == plain.sql(query).to_pylist()
+        (report,) = ours.scan_reports()
+        assert report.path == "native"
+        assert "not in the best" in report.reason
+    assert walks == [1]
