@@ -113,10 +113,8 @@ class LateScanner(ds.Scanner):
 
     def head(self, num_rows: int) -> pa.Table:
         """The first rows; reading stops once they are found."""
-        limited = self._copy(extent=self._extent.with_limit(num_rows))
-        table = limited.to_table()
-        self._metrics = limited._metrics  # noqa: SLF001 of this very class
-        return table
+        extent = self._extent.with_limit(num_rows)
+        return self._table_of(list(self._run(self._plan(extent), extent)))
 
     def take(self, indices: Any) -> pa.Table:
         """Rows by position, in the order asked for.
@@ -156,7 +154,7 @@ class LateScanner(ds.Scanner):
             plan, metrics = self._plan(Extent())
             self._first_plan = None
             metrics.finish()
-            self._metrics = metrics
+            self._metrics, self._first_plan = metrics, None
             total = sum(task.access.row_count for task in plan.tasks)
             return total if limit is None else min(total, limit)
         # An order does not change how many rows a limit leaves.
@@ -226,14 +224,17 @@ class LateScanner(ds.Scanner):
         planned, self._first_plan = self._first_plan, None
         return planned or self._plan()
 
-    def _run(self, planned: tuple[ReadPlan, ScanMetrics]) -> Iterator[pa.RecordBatch]:
+    def _run(
+        self, planned: tuple[ReadPlan, ScanMetrics], extent: Extent | None = None
+    ) -> Iterator[pa.RecordBatch]:
         plan, metrics = planned
-        self._metrics = metrics
+        extent = extent or self._extent
+        self._metrics, self._first_plan = metrics, None
         check_expressions((step.conjunct for step in plan.row_filter.steps), plan.filter_schema)
         try:
             with contextlib.closing(ScanRun(plan, metrics).batches()) as scanned:
-                keys = self._extent.order_by
-                for batch in sorted_batches(scanned, plan, self._extent) if keys else scanned:
+                keys = extent.order_by
+                for batch in sorted_batches(scanned, plan, extent) if keys else scanned:
                     yield self._projected(batch)
         finally:
             metrics.finish()
