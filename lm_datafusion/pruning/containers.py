@@ -7,10 +7,10 @@ In: a tree and the statistics of containers. Out: verdicts.
 3. A container where the tree cannot be true has NO_ROWS; one where it can be nothing else has
    ALL_ROWS.
 
-Floating point: bounds leave NaN out, and NaN is the greatest value to DataFusion but compares
-false to PyArrow. A float container may hold NaN, so there `>`, `>=` and `!=` may always be true
-(unless another conjunct rules NaN out), and no comparison is ever sure to hold. Signed zeros are
-not told apart.
+Floating point: bounds leave NaN out, and to DataFusion NaN is above all numbers, with a minus sign
+below them, while it compares false to PyArrow. A float container may hold both, so there `<`, `>`
+and `!=` may always be true (unless another conjunct rules out the NaN that passes, as in a range
+with two ends), and no comparison is ever sure to hold. Signed zeros are not told apart.
 
 Invariant: `NO_ROWS` and `ALL_ROWS` are proofs under DataFusion's meaning of the tree.
 """
@@ -52,24 +52,31 @@ if TYPE_CHECKING:
     Flags = npt.NDArray[np.bool_]
 
 
-# Columns known not to be NaN in any row that could still pass.
-_NanFree: TypeAlias = frozenset[ColumnReference]
+# Columns known not to be NaN of a sign in any row that could still pass.
+NanFree: TypeAlias = frozenset[tuple[ColumnReference, str]]
 
 
-def judge(predicate: Predicate, statistics: PruningStatistics) -> npt.NDArray[np.uint8]:
+def judge(
+    predicate: Predicate, statistics: PruningStatistics, nan_free: NanFree = frozenset()
+) -> npt.NDArray[np.uint8]:
     """The verdict of a predicate about each container.
+
+    Args:
+        predicate: What rows have to meet.
+        statistics: Of the containers.
+        nan_free: What other conjuncts, which rows have to meet too, say about NaN.
 
     Raises:
         Exception: Statistics that do not fit the predicate's types; callers fail open.
     """
-    return _outcome(predicate, statistics, frozenset()).verdicts()
+    return _outcome(predicate, statistics, nan_free).verdicts()
 
 
-def _outcome(predicate: Predicate, statistics: PruningStatistics, nan_free: _NanFree) -> Outcome:
+def _outcome(predicate: Predicate, statistics: PruningStatistics, nan_free: NanFree) -> Outcome:
     match predicate:
         case And(children):
             # NaN fails `x < 5`, so in `x > 3 AND x < 5` it need not be feared in `x > 3` either.
-            nan_free |= _columns_without_nan(predicate)
+            nan_free |= columns_without_nan(predicate)
             result = Outcome.constant(True, statistics.num_containers)
             for child in children:
                 result = result & _outcome(child, statistics, nan_free)
@@ -93,16 +100,34 @@ def _outcome(predicate: Predicate, statistics: PruningStatistics, nan_free: _Nan
             assert_never(predicate)
 
 
-def _columns_without_nan(predicate: Predicate) -> _NanFree:
-    """Columns that are not NaN where the predicate is true, to DataFusion."""
+def columns_without_nan(predicate: Predicate) -> NanFree:
+    """Columns that are not NaN of a sign where the predicate is true, to DataFusion.
+
+    To it NaN is above all numbers, and NaN with a minus sign below them; both are what divisions
+    leave behind.
+    """
     match predicate:
         case And(children):
-            return frozenset().union(*map(_columns_without_nan, children))
-        case Comparison(column, Operator.LT | Operator.LE | Operator.EQ, literal):
-            is_number = not _is_nan(literal)
-            return frozenset({column}) if is_number else frozenset()
+            return frozenset().union(*map(columns_without_nan, children))
+        case Comparison(column, operator, literal) if not _is_nan(literal):
+            signs = [sign for sign, passing in _PASSED_BY_NAN.items() if operator not in passing]
+            return frozenset((column, sign) for sign in signs)
         case _:
             return frozenset()
+
+
+# By the sign of NaN: comparisons with a number that it passes.
+_PASSED_BY_NAN = {
+    "+": (Operator.GT, Operator.GE, Operator.NE),
+    "-": (Operator.LT, Operator.LE, Operator.NE),
+}
+
+
+def _can_pass_as_nan(column: ColumnReference, operator: Operator, nan_free: NanFree) -> bool:
+    return any(
+        operator in passing and (column, sign) not in nan_free
+        for sign, passing in _PASSED_BY_NAN.items()
+    )
 
 
 def _is_nan(literal: pa.Scalar) -> bool:
@@ -116,7 +141,7 @@ def _is_zero(literal: pa.Scalar) -> bool:
 def _leaf(
     leaf: Comparison | NullSafeEqual | InList | Prefix | IsNull,
     statistics: PruningStatistics,
-    nan_free: _NanFree,
+    nan_free: NanFree,
 ) -> Outcome:
     has_null, has_value = _presence(leaf.column, statistics)
     match leaf:
@@ -125,8 +150,7 @@ def _leaf(
         case Comparison(column, operator, literal):
             can_be_true, can_be_false = _comparison(column, operator, literal, statistics)
             if _may_be_nan(column, statistics):
-                passes_nan = operator in (Operator.GT, Operator.GE, Operator.NE)
-                can_be_true = can_be_true | (passes_nan and column not in nan_free)
+                can_be_true = can_be_true | _can_pass_as_nan(column, operator, nan_free)
                 can_be_false = np.ones_like(can_be_false)
         case NullSafeEqual(column, literal):
             can_be_true, can_be_false = _comparison(column, Operator.EQ, literal, statistics)

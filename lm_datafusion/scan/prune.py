@@ -38,7 +38,7 @@ from lm_datafusion.predicate.tree import (
     Predicate,
     references,
 )
-from lm_datafusion.pruning import PruningStatistics, Verdict, judge
+from lm_datafusion.pruning import PruningStatistics, Verdict, columns_without_nan, judge
 from lm_datafusion.scan.pool import call_aside
 from lm_datafusion.selection.filters import filter_to_mask
 
@@ -69,7 +69,8 @@ class PruningContext:
     def judge(self, conjunct: int, statistics: PruningStatistics) -> npt.NDArray[np.uint8]:
         """Verdicts of one conjunct; SOME_ROWS for all if they cannot be had."""
         try:
-            return judge(self.conjuncts[conjunct].tree, statistics)
+            nan_free = columns_without_nan(And(tuple(c.tree for c in self.conjuncts)))
+            return judge(self.conjuncts[conjunct].tree, statistics, nan_free)
         except Exception:  # noqa: BLE001 pruning fails open, whatever is wrong
             self.metrics.add(predicate_evaluation_errors=1)
             return np.full(statistics.num_containers, Verdict.SOME_ROWS, dtype=np.uint8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datafusion
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -219,3 +220,27 @@ def test_a_one_row_lookup_reads_the_pages_of_the_row(tmp_path):
         report = dataset.scan_reports()[-1]
         assert report.bytes_scanned <= 1.1 * bytes_of_row(path, row, columns)
         assert report.bytes_scanned < report.bytes_total * most
+
+
+@pytest.mark.parametrize(
+    "condition", ["x < -100", "x <= -100", "x > 100", "x <> 5", "x < -100 OR x > 100"]
+)
+def test_nan_of_either_sign_is_in_no_bound(tmp_path, condition):
+    """To DataFusion NaN is above all numbers, and below them with a minus sign."""
+    table = pa.table({"x": [1.0, 2.0, float("nan"), -float("nan"), 3.0], "n": range(5)})
+    path = str(tmp_path / "nan.parquet")
+    pq.write_table(table, path, row_group_size=1)
+    memory = datafusion.SessionContext()
+    memory.from_arrow(table, name="t")
+    expected = memory.sql(f"SELECT n FROM t WHERE {condition}").to_pydict()["n"]
+    assert expected
+    found = lm.dataset(path).to_table(filter=condition, columns=["n"])
+    assert sorted(found["n"].to_pylist()) == sorted(expected)
+
+
+def test_a_range_with_two_ends_prunes_floats(tmp_path):
+    path = str(tmp_path / "range.parquet")
+    pq.write_table(pa.table({"x": [float(i) for i in range(100)]}), path, row_group_size=10)
+    scanner = lm.dataset(path).scanner(filter="x > 31 AND x < 35")
+    assert scanner.to_table().num_rows == 3
+    assert scanner.report.row_groups_pruned_statistics == 9
