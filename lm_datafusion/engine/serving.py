@@ -24,6 +24,7 @@ from datafusion import SQLOptions
 from datafusion.catalog import Table
 
 from lm_datafusion.engine.explanation import ScanExplanation, explain_reference
+from lm_datafusion.engine.first_groups import FirstGroups
 from lm_datafusion.engine.frame import (
     NO_EPOCH,
     LateDataFrame,
@@ -347,6 +348,11 @@ class QueryServer:
         """
         (reference,) = routed.references
         own_name, text = reference.own_name, routed.text or ""
+        if isinstance(phases, FirstGroups):
+            # Not with filter pushdown: how many rows the groups have is not known, and what is to
+            # be saved is grouping the others.
+            self._context.deregister_table(own_name)
+            self._register_same(own_name, reference.table)
         source = phases.source(own_name, find_first(self._context, phases, own_name))
         planned = self._plan(text.replace(quote_identifier(own_name), source), statement)
         table = planned.to_arrow_table()
