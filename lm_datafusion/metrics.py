@@ -26,6 +26,7 @@ COUNTERS = (
     "row_groups_pruned_statistics",
     "row_groups_pruned_bloom_filter",
     "row_groups_pruned_dictionary",
+    "row_groups_pruned_condition_cache",
     "row_groups_fully_matched",
     "pages_total",
     "pages_pruned",
@@ -37,6 +38,8 @@ COUNTERS = (
     "bytes_total",
     "chunks_fallback",
     "dictionary_evaluations",
+    "condition_cache_hits",
+    "condition_cache_rows",
     "predicate_evaluation_errors",
 )
 
@@ -59,6 +62,9 @@ class ScanReport:
     bloom filters and page headers read on the way; `bytes_total` is the size of the files.
     `pages_total` counts the pages of the columns the scan was about in the row groups left
     after row-group pruning, `pages_pruned` those of them that no fetch touched.
+    `condition_cache_hits` counts the row groups in which the condition cache knew a conjunct,
+    `condition_cache_rows` the rows of those; `condition_cache_bytes` is what the cache held when
+    the scan ended.
     """
 
     table: str
@@ -70,6 +76,7 @@ class ScanReport:
     row_groups_pruned_statistics: int
     row_groups_pruned_bloom_filter: int
     row_groups_pruned_dictionary: int
+    row_groups_pruned_condition_cache: int
     row_groups_fully_matched: int
     pages_total: int
     pages_pruned: int
@@ -82,6 +89,9 @@ class ScanReport:
     chunks_fallback: int
     fallback_columns: tuple[str, ...]
     dictionary_evaluations: int
+    condition_cache_hits: int
+    condition_cache_rows: int
+    condition_cache_bytes: int
     predicate_evaluation_errors: int
     steps: tuple[StepReport, ...]
     elapsed_s: float
@@ -95,7 +105,8 @@ class ScanReport:
         pruned = (
             f"{self.row_groups_pruned_statistics} by statistics, "
             f"{self.row_groups_pruned_bloom_filter} by bloom filter, "
-            f"{self.row_groups_pruned_dictionary} by dictionary"
+            f"{self.row_groups_pruned_dictionary} by dictionary, "
+            f"{self.row_groups_pruned_condition_cache} by condition cache"
         )
         lines += [
             f"  files        {self.files} ({self.files_pruned} pruned)",
@@ -106,6 +117,12 @@ class ScanReport:
             f"  bytes        {self.bytes_scanned:,} of {self.bytes_total:,}",
             f"  metadata     {self.bytes_metadata:,} bytes",
         ]
+        if self.condition_cache_hits:
+            lines.append(
+                f"  known        {self.condition_cache_rows:,} rows in"
+                f" {self.condition_cache_hits} row groups, from a condition cache of"
+                f" {self.condition_cache_bytes:,} bytes"
+            )
         if self.chunks_fallback:
             columns = ", ".join(self.fallback_columns)
             lines.append(f"  whole chunks {self.chunks_fallback} read through pyarrow: {columns}")
@@ -134,6 +151,7 @@ def merge_reports(
     for report in reports:
         whole.add(**{name: getattr(report, name) for name in COUNTERS})
         whole.add_fallback_columns(report.fallback_columns)
+        whole.note_condition_cache(report.condition_cache_bytes)
         for step in report.steps:
             whole.add_step(
                 step.predicate,
@@ -162,6 +180,7 @@ class ScanMetrics:
     _counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0))
     _steps: dict[str, _StepCounter] = field(default_factory=dict)
     _fallback_columns: set[str] = field(default_factory=set)
+    _condition_cache_bytes: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _started: float = field(default_factory=time.perf_counter)
     _elapsed_s: float | None = None
@@ -191,6 +210,11 @@ class ScanMetrics:
         with self._lock:
             self._fallback_columns.update(columns)
 
+    def note_condition_cache(self, memory_bytes: int) -> None:
+        """What the condition cache holds; the largest note counts."""
+        with self._lock:
+            self._condition_cache_bytes = max(self._condition_cache_bytes, memory_bytes)
+
     def finish(self) -> None:
         """Stops the clock; the first call counts."""
         if self._elapsed_s is None:
@@ -215,6 +239,7 @@ class ScanMetrics:
                 reason=self.reason,
                 steps=steps,
                 fallback_columns=tuple(sorted(self._fallback_columns)),
+                condition_cache_bytes=self._condition_cache_bytes,
                 elapsed_s=time.perf_counter() - self._started if elapsed_s is None else elapsed_s,
                 **self._counts,
             )

@@ -3,9 +3,10 @@
 In: conjuncts and the facts of a file. Out: `RowGroupAccess` of the row groups that are left.
 
 1. Row-group statistics: from the footer, for all row groups of a file at once.
-2. Bloom filters: tens of kilobytes per column and row group.
-3. Dictionaries: up to a megabyte, and DataFusion evaluates the conjunct on the values.
-4. The page index: kilobytes per column, leaves ranges of rows.
+2. The condition cache: row groups that earlier scans found no row in (`scan.known_rows`).
+3. Bloom filters: tens of kilobytes per column and row group.
+4. Dictionaries: up to a megabyte, and DataFusion evaluates the conjunct on the values.
+5. The page index: kilobytes per column, leaves ranges of rows.
 
 Invariant: pruning fails open. An error of any stage costs one count of
 `predicate_evaluation_errors` and nothing else.
@@ -39,6 +40,7 @@ from lm_datafusion.predicate.tree import (
     references,
 )
 from lm_datafusion.pruning import PruningStatistics, Verdict, judge
+from lm_datafusion.scan.known_rows import prune_by_condition_cache
 from lm_datafusion.scan.pool import call_aside
 from lm_datafusion.selection.filters import filter_to_mask
 
@@ -98,6 +100,7 @@ def plan_tasks(context: PruningContext, wanted: frozenset[int] | None = None) ->
         return []
     if context.options.prune_statistics:
         accesses = _prune_by_statistics(accesses, context)
+    accesses = prune_by_condition_cache(accesses, context)
     return [
         RowGroupTask(file=context.file_plan, access=access)
         for access in accesses

@@ -29,6 +29,7 @@ from lm_datafusion.formats.parquet.splice import can_splice
 from lm_datafusion.predicate.evaluator import EvaluationError
 from lm_datafusion.predicate.kinds import is_text_or_bytes
 from lm_datafusion.scan.columns import ColumnCursor, read_columns
+from lm_datafusion.scan.known_rows import KnownRows
 from lm_datafusion.scan.prune import DictionaryPasses, PruningContext, prune_row_group
 from lm_datafusion.scan.windows import plan_windows
 from lm_datafusion.selection import RowSelection
@@ -64,6 +65,7 @@ class RowGroupScan:
         self._data_file, self._index_file = files
         self._task = task
         self._passes: DictionaryPasses = {}
+        self._known = KnownRows(task.access, context)
         self._decoder = RowGroupDecoder(
             context.facts,
             task.access.row_group,
@@ -75,13 +77,16 @@ class RowGroupScan:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The matching rows."""
-        access = prune_row_group(self._task.access, self._context, self._index_file, self._passes)
+        access = self._known.narrowed()
+        access = prune_row_group(access, self._context, self._index_file, self._passes)
         if access.undecided and access.is_fully_matched and not access.is_skipped:
             self._context.metrics.add(row_groups_fully_matched=1)
         self._note_filter_pages(access)
         try:
             if not access.is_skipped:
                 yield from self._scan(access)
+            self._data_file.check_unchanged()
+            self._known.keep(access)
         finally:
             self._decoder.finish()
 
@@ -106,6 +111,7 @@ class RowGroupScan:
                 access.selection.intersection(window) if len(windows) > 1 else (access.selection)
             )
             selection = self._filter(selection, access, stop)
+            self._known.note_window(selection)
             if selection.selects_any():
                 yield from self._project(selection, stop)
             for cursor in self._cursors.values():
@@ -149,6 +155,8 @@ class RowGroupScan:
         if access.selection.selects_all():
             return
         for step in self._plan.row_filter.steps:
+            if self._known.is_decided(step.index):
+                continue
             for name in step.conjunct.columns:
                 column = self._task.file.columns.get(name)
                 if column is not None:
@@ -157,6 +165,7 @@ class RowGroupScan:
     def _filter(self, selection: RowSelection, access: RowGroupAccess, stop: int) -> RowSelection:
         """Narrows a window's selection step by step."""
         steps = self._order.permutation()
+        is_first = True
         for place, step in enumerate(steps):
             if not selection.selects_any():
                 break
@@ -169,6 +178,9 @@ class RowGroupScan:
             selection = (
                 selection.difference(wanted).union(passed) if wanted != selection else (passed)
             )
+            if is_first:
+                self._known.note_first_step(step.index, selection)
+                is_first = False
             for cursor in self._cursors.values():
                 cursor.narrow(selection, stop)
         return selection

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from lm_datafusion.formats.parquet.cache import FACTS
 from lm_datafusion.scan.adaptive_order import AdaptiveOrder
+from lm_datafusion.scan.condition_cache import CONDITIONS
 from lm_datafusion.scan.pool import OrderedPool
 from lm_datafusion.scan.prune import PruningContext
 from lm_datafusion.scan.row_group import RowGroupScan
@@ -53,6 +54,7 @@ class ScanRun:
             self._handles.close()
             versions = {task.file.version for task in self._plan.tasks}
             FACTS.trim(versions, limit_bytes=self._plan.options.metadata_cache_bytes)
+            self._metrics.note_condition_cache(CONDITIONS.memory_bytes())
             self._metrics.finish()
 
     def _scan(self, task: RowGroupTask) -> Iterator[pa.RecordBatch]:
