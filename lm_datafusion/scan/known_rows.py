@@ -162,7 +162,9 @@ class KnownRows:
             self._put(self._first_steps, first)
             if not first.selects_any():
                 return  # which says it all
-        self._put(range(len(self._keys)), _union(self._windows))
+        # Those that hold in the whole row group by its statistics add nothing.
+        asked = [n for n in range(len(self._keys)) if self._access.is_undecided(n)]
+        self._put(asked, _union(self._windows))
 
     def _put(self, conjuncts: Iterable[int], rows: RowSelection) -> None:
         keys = [self._keys[place] for place in conjuncts]

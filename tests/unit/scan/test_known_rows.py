@@ -199,6 +199,13 @@ class TestOtherConjuncts:
         assert dataset.scan_reports()[-1].condition_cache_hits == 0
 
 
+    def test_what_statistics_decide_is_no_part_of_the_question(self, path):
+        scan(path, "a < 50 AND b < 50 AND id >= 0 AND 1 = 1")
+        answer, report = scan(path, "a < 50 AND b < 50")
+        assert answer == expected(path, "a < 50 AND b < 50")
+        assert steps_of(report) == []
+
+
 class TestNotKept:
     @pytest.mark.parametrize("condition", ["random() < 0.5", "a < 90 * random()"])
     def test_volatile(self, path, condition):
