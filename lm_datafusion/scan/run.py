@@ -16,7 +16,7 @@ from lm_datafusion.scan.condition_cache import CONDITIONS
 from lm_datafusion.scan.pool import OrderedPool
 from lm_datafusion.scan.prune import PruningContext
 from lm_datafusion.scan.row_group import RowGroupScan
-from lm_datafusion.storage import MeteredFile
+from lm_datafusion.storage import LazyFile, MeteredFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,7 @@ class ScanRun:
 
 
 class _Handles:
-    """Open files of a scan: opened for the first of a file's tasks, closed after the last."""
+    """Files of a scan: opened once one of a file's tasks needs bytes, closed after the last."""
 
     def __init__(self, plan: ReadPlan) -> None:
         self._storage = plan.storage
@@ -92,7 +92,7 @@ class _Handles:
         with self._lock:
             file = self._files.get(version)
             if file is None:
-                file = self._files[version] = self._storage.open(version)
+                file = self._files[version] = LazyFile(self._storage, version)
             return file
 
     def release(self, version: FileVersion) -> None:

@@ -198,7 +198,6 @@ class TestOtherConjuncts:
         dataset.to_table(filter="a = 7")
         assert dataset.scan_reports()[-1].condition_cache_hits == 0
 
-
     def test_what_statistics_decide_is_no_part_of_the_question(self, path):
         scan(path, "a < 50 AND b < 50 AND id >= 0 AND 1 = 1")
         answer, report = scan(path, "a < 50 AND b < 50")
@@ -219,6 +218,9 @@ class TestNotKept:
         sets = {tuple(key.text for key in members) for _, members in CONDITIONS._entries}
         assert sets <= {("a < 50",)}
         assert scan(path, "a < 50")[0] == expected(path, "a < 50")
+        lm.clear_condition_cache()
+        scan(path, "random() < 0.5 AND a < 50", reorder_filters=False)
+        assert len(CONDITIONS) == 0
 
     def test_now(self, path):
         scan(path, "a < 50 AND id < date_part('year', now())")
