@@ -23,7 +23,8 @@ from lm_datafusion.formats.parquet.statistics import RowGroupStatistics
 from lm_datafusion.plan import FilePlan, FilterStep, ReadPlan, RowFilter, plan_row_filter
 from lm_datafusion.plan.selectivity import estimate_selectivity
 from lm_datafusion.predicate.conjunct import bind_conjuncts
-from lm_datafusion.scan.prune import PruningContext, judge_constants, plan_tasks
+from lm_datafusion.scan.file_pruning import FilePruning, judge_constants, plan_tasks
+from lm_datafusion.scan.prune import PruningContext
 from lm_datafusion.storage import MeteredFile
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from lm_datafusion.formats.parquet.footer import FileFacts
     from lm_datafusion.metrics import ScanMetrics
     from lm_datafusion.options import ScanOptions
-    from lm_datafusion.plan import FilePart, RowGroupTask, ScanRequest, Table, TableFile
+    from lm_datafusion.plan import FilePart, ScanRequest, Table, TableFile
     from lm_datafusion.predicate.conjunct import BoundConjunct, Conjunct
     from lm_datafusion.storage import Storage
 
@@ -69,7 +70,7 @@ def plan_scan(
     )
     # Metadata may be bytes, and DataFusion, which evaluates over this schema, takes text only.
     schema = pa.schema([table.schema.field(name).remove_metadata() for name in needed])
-    tasks: list[RowGroupTask] = []
+    files: list[FilePruning] = []
     steps: RowFilter | None = None
     answers = _partition_answers(table.files, conjuncts, schema, metrics)
     for place, file in enumerate(table.files):
@@ -91,7 +92,7 @@ def plan_scan(
             metrics=metrics,
             decided=frozenset(answers),
         )
-        tasks += plan_tasks(context, None if part is None else part.row_groups)
+        files.append(FilePruning(context, None if part is None else part.row_groups))
         if steps is None and conjuncts:
             steps = _row_filter(conjuncts, context)
     return ReadPlan(
@@ -101,7 +102,7 @@ def plan_scan(
         ),
         filter_schema=schema,
         row_filter=steps or RowFilter(steps=()),
-        tasks=tuple(tasks),
+        tasks=tuple(plan_tasks(files)),
         options=options,
     )
 

@@ -18,6 +18,7 @@ from lm_datafusion.predicate.evaluator import EvaluationError
 from lm_datafusion.scan import cached_share, plan_scan
 from lm_datafusion.scan.condition_cache import CONDITIONS
 from lm_datafusion.sql import parse_condition
+from lm_datafusion.storage import LocalFile
 
 ROWS = 40_000
 ROW_GROUPS = 8
@@ -271,14 +272,14 @@ class TestNotKept:
             folder = tmp_path / "t" / f"year={year}"
             folder.mkdir(parents=True)
             write(folder / "f.parquet")
-        condition = "year - 2000 < 24 AND a < 3"
-        for _ in range(2):
-            assert lm.dataset(str(tmp_path / "t")).count_rows(filter=condition) > 0
-        inner = str(tmp_path / "t" / "year=2024" / "f.parquet")
-        table = make_table().append_column("year", pa.array([2000] * ROWS))
-        write(inner, table)
-        count = lm.dataset(inner).count_rows(filter="year - 2000 < 24")
-        assert count == ROWS
+        whole = lm.dataset(str(tmp_path / "t"))
+        condition = "a + year < 2030"
+        assert whole.count_rows(filter=condition) > 0
+        # The same file and the same types, but on its own it has no year.
+        alone = lm.dataset(whole.files[0], schema=whole.schema)
+        assert alone.files[0] == whole.files[0]
+        assert alone.to_table(columns=["year"]).column("year").null_count == ROWS
+        assert alone.count_rows(filter=condition) == 0
 
 
 class TestFilesThatChange:
@@ -308,6 +309,18 @@ class TestFilesThatChange:
         os.utime(path, ns=(1, 1))
         with pytest.raises(FileChangedError):
             scanner.to_table()
+        assert len(CONDITIONS) == 0
+
+    def test_while_a_row_group_without_a_match_is_read(self, path, monkeypatch):
+        fetching = LocalFile.fetch_into
+
+        def fetch_and_touch(file, ranges, target):
+            fetching(file, ranges, target)
+            os.utime(path, ns=(1, 1))
+
+        monkeypatch.setattr(LocalFile, "fetch_into", fetch_and_touch)
+        with pytest.raises(FileChangedError):
+            scan(path, "odd = 500")
         assert len(CONDITIONS) == 0
 
 
