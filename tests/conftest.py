@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-import lm_datafusion as lm
+from lm_datafusion.scan.condition_cache import CONDITIONS
+from lm_datafusion.scan.step_history import STEPS
 
 
 @pytest.fixture(autouse=True)
-def forgotten_conditions():
-    """No test finds answers that another has left in the process."""
-    lm.clear_condition_cache()
+def forgotten_scans():
+    """No test finds what scans of another have left in the process."""
+    CONDITIONS.clear()
+    STEPS.clear()

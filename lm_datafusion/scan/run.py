@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from lm_datafusion.formats.parquet.cache import FACTS
 from lm_datafusion.scan.adaptive_order import AdaptiveOrder
-from lm_datafusion.scan.condition_cache import CONDITIONS
+from lm_datafusion.scan.condition_cache import CONDITIONS, conjunct_key
 from lm_datafusion.scan.pool import OrderedPool
 from lm_datafusion.scan.prune import PruningContext
 from lm_datafusion.scan.row_group import RowGroupScan
+from lm_datafusion.scan.step_history import STEPS, file_versions
 from lm_datafusion.storage import LazyFile, MeteredFile
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from lm_datafusion.metrics import ScanMetrics
     from lm_datafusion.plan import ReadPlan, RowGroupTask
+    from lm_datafusion.scan.condition_cache import ConjunctKey
     from lm_datafusion.storage import FileVersion, OpenFile
 
 
@@ -34,7 +36,13 @@ class ScanRun:
     def __init__(self, plan: ReadPlan, metrics: ScanMetrics) -> None:
         self._plan = plan
         self._metrics = metrics
-        self._order = AdaptiveOrder(plan.row_filter, reorder=plan.options.reorder_filters)
+        self._versions = file_versions(plan)
+        self._keys = _step_keys(plan)
+        self._order = AdaptiveOrder(
+            plan.row_filter,
+            reorder=plan.options.reorder_filters,
+            recalled=STEPS.recall(self._versions, self._keys),
+        )
         self._handles = _Handles(plan)
         steps = sorted(plan.row_filter.steps, key=lambda step: step.index)
         self._conjuncts = tuple(step.conjunct for step in steps)
@@ -52,8 +60,8 @@ class ScanRun:
         finally:
             pool.close()
             self._handles.close()
-            versions = {task.file.version for task in self._plan.tasks}
-            FACTS.trim(versions, limit_bytes=self._plan.options.metadata_cache_bytes)
+            STEPS.keep(self._versions, self._keys, self._order.measured())
+            FACTS.trim(self._versions, limit_bytes=self._plan.options.metadata_cache_bytes)
             self._metrics.note_condition_cache(CONDITIONS.memory_bytes())
             self._metrics.finish()
 
@@ -74,6 +82,15 @@ class ScanRun:
             yield from scan.batches()
         finally:
             self._handles.release(task.file.version)
+
+
+def _step_keys(plan: ReadPlan) -> dict[int, ConjunctKey]:
+    """By step: under which name its cost is kept; none where there is no order to learn."""
+    steps = plan.row_filter.steps
+    if len(steps) == 1 or not plan.options.reorder_filters:
+        return {}
+    keys = {s.index: conjunct_key(s.conjunct.conjunct, plan.filter_schema) for s in steps}
+    return {index: key for index, key in keys.items() if key is not None}
 
 
 class _Handles:

@@ -15,8 +15,9 @@ from lm_datafusion.errors import FileChangedError
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.plan import ScanRequest
 from lm_datafusion.predicate.evaluator import EvaluationError
-from lm_datafusion.scan import cached_share, plan_scan
+from lm_datafusion.scan import ScanRun, cached_share, plan_scan
 from lm_datafusion.scan.condition_cache import CONDITIONS
+from lm_datafusion.scan.row_fetch import plan_row_fetch
 from lm_datafusion.sql import parse_condition
 from lm_datafusion.storage import LocalFile
 
@@ -63,6 +64,11 @@ def scan(path, condition, columns=("wide",), **options):
 
 def expected(path, condition, columns=("wide",)):
     return scan(path, condition, columns, condition_cache_bytes=0)[0]
+
+
+def make_plan(dataset, condition):
+    request = ScanRequest(conjuncts=parse_condition(condition, dataset.schema))
+    return plan_scan(dataset.table, request, dataset.options, ScanMetrics())
 
 
 def steps_of(report):
@@ -265,6 +271,11 @@ class TestNotKept:
         dataset = lm.dataset(path).filter("a < 50")
         assert dataset.take([3, 1]).num_rows == 2
         assert lm.dataset(path).take([5, 7]).num_rows == 2
+        lm.clear_condition_cache()
+        plan = make_plan(lm.dataset(path), "a < 50")
+        few = plan_row_fetch(plan, np.arange(0, ROWS, 7))
+        assert sum(b.num_rows for b in ScanRun(few, ScanMetrics()).batches()) < ROWS / 7
+        assert len(CONDITIONS) == 0
         assert scan(path, "a < 50")[0] == expected(path, "a < 50")
 
     def test_a_value_from_a_folders_name(self, tmp_path):
@@ -348,9 +359,9 @@ def test_many_threads_get_the_same_rows(path):
 
 class TestShare:
     def share(self, path, condition, **options):
-        dataset = lm.dataset(path, options=lm.ScanOptions(**options))
-        request = ScanRequest(conjuncts=parse_condition(condition, dataset.schema))
-        return cached_share(plan_scan(dataset.table, request, dataset.options, ScanMetrics()))
+        return cached_share(
+            make_plan(lm.dataset(path, options=lm.ScanOptions(**options)), condition)
+        )
 
     def test_grows_with_what_was_scanned(self, path):
         condition = "a < 3 AND id < 20000"
