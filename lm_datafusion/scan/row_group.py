@@ -248,7 +248,7 @@ class RowGroupScan:
         codes = values.indices
         if codes.null_count:
             codes = pc.fill_null(codes, len(dictionary))
-        return passes[codes.to_numpy()]
+        return passes.take(codes.to_numpy())
 
     def _project(self, selection: RowSelection, stop: int) -> Iterator[pa.RecordBatch]:
         schema = self._plan.schema
