@@ -105,9 +105,10 @@ class ScanReport:
         pruned = (
             f"{self.row_groups_pruned_statistics} by statistics, "
             f"{self.row_groups_pruned_bloom_filter} by bloom filter, "
-            f"{self.row_groups_pruned_dictionary} by dictionary, "
-            f"{self.row_groups_pruned_condition_cache} by condition cache"
+            f"{self.row_groups_pruned_dictionary} by dictionary"
         )
+        if self.row_groups_pruned_condition_cache:
+            pruned += f", {self.row_groups_pruned_condition_cache} by condition cache"
         lines += [
             f"  files        {self.files} ({self.files_pruned} pruned)",
             f"  row groups   {self.row_groups_total}: pruned {pruned}",

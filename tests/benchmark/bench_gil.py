@@ -1,11 +1,12 @@
 """The share of time that a late scan holds Python's lock, the GIL.
 
-    python -m tests.benchmark.bench_gil --data DIR [--queries 10,12,21,30] [--seconds 5]
+    python -m tests.benchmark.bench_gil --data DIR [--queries 10,12,21,30] [--threads 2]
+        [--seconds 5]
 
 What holds the lock runs on one core, however many there are: the share bounds how far a scan
 scales. DIR holds ClickBench's files (`python -m clickbench generate`).
 
-How it is measured: one process runs a query again and again, on two threads; another looks into
+How it is measured: one process runs a query again and again; another looks into
 its memory every half millisecond (`/proc/PID/mem`) to see whether the lock is taken. Nothing is
 added to the process that is measured, and threads that wait for a core do not count as waiting
 for the lock, as they would if one counted what a Python thread loses beside the query.
@@ -15,7 +16,8 @@ while Python code runs and always zero while all threads sleep. It is looked for
 these two states.
 
 Looks between which the process got no time on a core do not count. Other work on the machine
-makes shares larger all the same: a thread may lose its core while it has the lock.
+makes shares larger all the same: a thread may lose its core while it has the lock. On a busy
+machine, `--threads 1` is the steadier number; of n threads the share is at most n times that.
 
 Linux only. The condition cache is off: with it, these queries would evaluate nothing.
 """
@@ -38,7 +40,6 @@ from clickbench.queries import load_queries, load_view, parse_choice
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-THREADS = 2
 STATE_BYTES = 256 * 1024
 PAUSE_S = 0.0005
 CALIBRATION_S = 0.4
@@ -67,9 +68,9 @@ class Memory:
         return os.pread(self._handle, 8, self._address) != bytes(8)
 
 
-def worker(pipe: Connection, data: str, path: str) -> None:
+def worker(pipe: Connection, data: str, path: str, threads: int) -> None:
     """Does what the pipe says until the next word comes: spins, sleeps, or runs a query."""
-    context = make_session(data, path)
+    context = make_session(data, path, threads)
     runtime = ctypes.c_char.in_dll(ctypes.pythonapi, "_PyRuntime")
     pipe.send(ctypes.addressof(runtime))
     while (task := pipe.recv()) is not None:
@@ -88,16 +89,16 @@ def worker(pipe: Connection, data: str, path: str) -> None:
         pipe.send((runs, time.perf_counter() - started))
 
 
-def make_session(data: str, path: str) -> lm.SessionContext:
+def make_session(data: str, path: str, threads: int) -> lm.SessionContext:
     import datafusion
 
     config = datafusion.SessionConfig(
         {
-            "datafusion.execution.target_partitions": str(THREADS),
+            "datafusion.execution.target_partitions": str(threads),
             "datafusion.execution.parquet.binary_as_string": "true",
         }
     )
-    options = lm.ScanOptions(path=path, threads=THREADS, condition_cache_bytes=0)
+    options = lm.ScanOptions(path=path, threads=threads, condition_cache_bytes=0)
     context = lm.SessionContext(config, options=options)
     context.register_parquet("hits_raw", os.path.join(data, ""))
     context.sql(load_view())
@@ -140,15 +141,20 @@ def taken_share(pipe: Connection, memory: Memory, task: str, seconds: float) -> 
     return taken / max(looks, 1), elapsed_s / max(runs, 1)
 
 
-def measure(data: str, path: str, numbers: tuple[int, ...], seconds: float) -> None:
+def measure(
+    data: str, path: str, numbers: tuple[int, ...], *, threads: int, seconds: float
+) -> None:
     mine, theirs = multiprocessing.get_context("spawn").Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=worker, args=(theirs, data, path))
+    process = multiprocessing.get_context("spawn").Process(
+        target=worker, args=(theirs, data, path, threads)
+    )
     process.start()
     try:
         memory = Memory(process.pid, mine.recv())
         find_lock(mine, memory)
         checked = [taken_share(mine, memory, kind, 0.5)[0] for kind in ("spin", "sleep")]
-        print(f"\n{data}, {path} (check: spinning {checked[0]:.1%}, sleeping {checked[1]:.1%})")
+        check = f"spinning {checked[0]:.1%}, sleeping {checked[1]:.1%}"
+        print(f"\n{data}, {path}, {threads} threads (check: {check})")
         for query in load_queries(numbers):
             share, each_s = taken_share(mine, memory, query.sql.rstrip("; \n"), seconds)
             print(f"  {query.name}  {share:6.1%} of the time, {each_s * 1e3:7.1f} ms a run")
@@ -162,11 +168,18 @@ def main() -> None:
     parser.add_argument("--data", type=pathlib.Path, required=True, help="ClickBench's files")
     parser.add_argument("--queries", default="10,12,21,30", help="as 5 or 20-26, comma-separated")
     parser.add_argument("--seconds", type=float, default=5.0, help="per query")
+    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--paths", default="late", help="paths of ours, comma-separated")
     arguments = parser.parse_args()
     numbers = parse_choice(arguments.queries)
     for path in arguments.paths.split(","):
-        measure(str(arguments.data), path, numbers, arguments.seconds)
+        measure(
+            str(arguments.data),
+            path,
+            numbers,
+            threads=arguments.threads,
+            seconds=arguments.seconds,
+        )
 
 
 if __name__ == "__main__":

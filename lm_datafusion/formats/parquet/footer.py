@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from lm_datafusion.storage import FileVersion, OpenFile
 
-Array = TypeVar("Array")
+Held = TypeVar("Held")
 
 ARROW_SCHEMA_KEY: Final = b"ARROW:schema"
 ENCRYPTED_MAGIC: Final = b"PARE"
@@ -147,16 +147,17 @@ class FileFacts:
     def memory_bytes(self) -> int:
         """Roughly what these facts hold; pyarrow's form of a footer is about four times it."""
         chunks = list(self._chunks.values())
-        remembered = [held.nbytes for held in list(self._remembered.values()) if held is not None]
-        return (
-            5 * len(self.footer) + sum(chunk.memory_bytes() for chunk in chunks) + sum(remembered)
-        )
+        remembered = sum(map(_held_bytes, list(self._remembered.values())))
+        return 5 * len(self.footer) + sum(chunk.memory_bytes() for chunk in chunks) + remembered
 
-    def remember(self, name: Hashable, compute: Callable[[], Array]) -> Array:
-        """What was computed from these facts under that name before, or is now: an array."""
+    def remember(self, name: Hashable, compute: Callable[[], Held]) -> Held:
+        """What was computed from these facts under that name before, or is now.
+
+        For arrays and bytes.
+        """
         if name not in self._remembered:
             self._remembered[name] = compute()
-        found: Array = self._remembered[name]
+        found: Held = self._remembered[name]
         return found
 
     def _find_tail(
@@ -178,6 +179,10 @@ class FileFacts:
             return self._all_tails[row_group][leaf]
         except (ThriftError, IndexError, AttributeError, TypeError):
             return None
+
+
+def _held_bytes(held: Any) -> int:
+    return 0 if held is None else int(held.nbytes if hasattr(held, "nbytes") else len(held))
 
 
 def _writer_schema(metadata: pq.FileMetaData, num_fields: int) -> pa.Schema | None:

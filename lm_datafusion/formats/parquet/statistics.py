@@ -157,6 +157,7 @@ class PageStatistics(ConstantStatistics):
             if chunk.load_column_index(file) is not None
             and (table := chunk.load_pages(file)) is not None
         }
+        self._found: dict[tuple[ColumnPath, str], pa.Array | None] = {}
         rows = facts.row_count(row_group)
         self.starts = np.unique(
             np.concatenate([np.zeros(1, dtype=np.int64), *self._first_rows.values()])
@@ -172,13 +173,13 @@ class PageStatistics(ConstantStatistics):
         """Page minima, per range."""
         if column[0] in self._constants:
             return super().min_values(column)
-        return self._bounds(column, "min_values")
+        return self._bounds_once(column, "min_values")
 
     def max_values(self, column: ColumnPath) -> pa.Array | None:
         """Page maxima, per range."""
         if column[0] in self._constants:
             return super().max_values(column)
-        return self._bounds(column, "max_values")
+        return self._bounds_once(column, "max_values")
 
     def null_counts(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:
         """Zero, all rows or unknown: a range may be a part of a page."""
@@ -204,6 +205,11 @@ class PageStatistics(ConstantStatistics):
     def _pages_of_ranges(self, column: ColumnPath) -> npt.NDArray[np.int64]:
         first_rows = self._first_rows[column]
         return np.searchsorted(first_rows, self.starts, side="right") - 1
+
+    def _bounds_once(self, column: ColumnPath, which: str) -> pa.Array | None:
+        if (column, which) not in self._found:
+            self._found[column, which] = self._bounds(column, which)
+        return self._found[column, which]
 
     def _bounds(self, column: ColumnPath, which: str) -> pa.Array | None:
         if column not in self._first_rows:
