@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from lm_datafusion.metrics import ScanReport as ScanReport
     from lm_datafusion.options import ScanOptions as ScanOptions
     from lm_datafusion.plan import ScanRequest as ScanRequest
+    from lm_datafusion.scan import clear_condition_cache as clear_condition_cache
+    from lm_datafusion.scan import condition_cache_bytes as condition_cache_bytes
     from lm_datafusion.selection import RowSelection as RowSelection
     from lm_datafusion.selection import RowSelector as RowSelector
 
@@ -41,6 +43,8 @@ _HOMES = {
     "ScanReport": "lm_datafusion.metrics",
     "ScanRequest": "lm_datafusion.plan",
     "SessionContext": "lm_datafusion.engine",
+    "clear_condition_cache": "lm_datafusion.scan",
+    "condition_cache_bytes": "lm_datafusion.scan",
     "dataset": "lm_datafusion.dataset",
 }
 
@@ -56,6 +60,8 @@ __all__ = [
     "ScanRequest",
     "SessionContext",
     "__version__",
+    "clear_condition_cache",
+    "condition_cache_bytes",
     "dataset",
 ]
 

@@ -27,6 +27,7 @@ COUNTERS = (
     "row_groups_pruned_bloom_filter",
     "row_groups_pruned_dictionary",
     "row_groups_pruned_early_stop",
+    "row_groups_pruned_condition_cache",
     "row_groups_fully_matched",
     "pages_total",
     "pages_pruned",
@@ -39,6 +40,8 @@ COUNTERS = (
     "bytes_total",
     "chunks_fallback",
     "dictionary_evaluations",
+    "condition_cache_hits",
+    "condition_cache_rows",
     "predicate_evaluation_errors",
 )
 
@@ -64,7 +67,9 @@ class ScanReport:
     `pages_pruned_early_stop` are pages of filter and sort columns that might have held a row, but
     enough rows were found before; `row_groups_pruned_early_stop` were never begun for that reason.
     `mechanism` says how a scan that need not see all rows went about it, `order` what is known
-    of the order of rows, and from what.
+    of the order of rows, and from what. `condition_cache_hits` counts the row groups in which the
+    condition cache knew a conjunct, `condition_cache_rows` the rows of those;
+    `condition_cache_bytes` is what the cache held when the scan ended.
     """
 
     table: str
@@ -79,6 +84,7 @@ class ScanReport:
     row_groups_pruned_bloom_filter: int
     row_groups_pruned_dictionary: int
     row_groups_pruned_early_stop: int
+    row_groups_pruned_condition_cache: int
     row_groups_fully_matched: int
     pages_total: int
     pages_pruned: int
@@ -92,6 +98,9 @@ class ScanReport:
     chunks_fallback: int
     fallback_columns: tuple[str, ...]
     dictionary_evaluations: int
+    condition_cache_hits: int
+    condition_cache_rows: int
+    condition_cache_bytes: int
     predicate_evaluation_errors: int
     steps: tuple[StepReport, ...]
     elapsed_s: float
@@ -107,6 +116,8 @@ class ScanReport:
             f"{self.row_groups_pruned_bloom_filter} by bloom filter, "
             f"{self.row_groups_pruned_dictionary} by dictionary"
         )
+        if self.row_groups_pruned_condition_cache:
+            pruned += f", {self.row_groups_pruned_condition_cache} by condition cache"
         lines += [
             f"  files        {self.files} ({self.files_pruned} pruned)",
             f"  row groups   {self.row_groups_total}: pruned {pruned}",
@@ -124,6 +135,12 @@ class ScanReport:
             lines.append(
                 f"  early stop   {self.row_groups_pruned_early_stop} row groups never begun,"
                 f" {self.pages_pruned_early_stop} pages of others never read"
+            )
+        if self.condition_cache_hits:
+            lines.append(
+                f"  known        {self.condition_cache_rows:,} rows in"
+                f" {self.condition_cache_hits} row groups, from a condition cache of"
+                f" {self.condition_cache_bytes:,} bytes"
             )
         if self.chunks_fallback:
             columns = ", ".join(self.fallback_columns)
@@ -155,6 +172,7 @@ def merge_reports(
         whole.order = whole.order or report.order
         whole.add(**{name: getattr(report, name) for name in COUNTERS})
         whole.add_fallback_columns(report.fallback_columns)
+        whole.note_condition_cache(report.condition_cache_bytes)
         for step in report.steps:
             whole.add_step(
                 step.predicate,
@@ -185,6 +203,7 @@ class ScanMetrics:
     _counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0))
     _steps: dict[str, _StepCounter] = field(default_factory=dict)
     _fallback_columns: set[str] = field(default_factory=set)
+    _condition_cache_bytes: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _started: float = field(default_factory=time.perf_counter)
     _elapsed_s: float | None = None
@@ -214,6 +233,11 @@ class ScanMetrics:
         with self._lock:
             self._fallback_columns.update(columns)
 
+    def note_condition_cache(self, memory_bytes: int) -> None:
+        """What the condition cache holds; the largest note counts."""
+        with self._lock:
+            self._condition_cache_bytes = max(self._condition_cache_bytes, memory_bytes)
+
     def finish(self) -> None:
         """Stops the clock; the first call counts."""
         if self._elapsed_s is None:
@@ -240,6 +264,7 @@ class ScanMetrics:
                 order=self.order,
                 steps=steps,
                 fallback_columns=tuple(sorted(self._fallback_columns)),
+                condition_cache_bytes=self._condition_cache_bytes,
                 elapsed_s=time.perf_counter() - self._started if elapsed_s is None else elapsed_s,
                 **self._counts,
             )

@@ -46,6 +46,12 @@ class ScanOptions:
         reorder_filters: Order the filter steps by expected, then by measured, time per dropped
             row. Off: the order in which they were written.
         metadata_cache_bytes: What the process-wide cache of footers and page indexes may hold.
+        condition_cache_bytes: What the process-wide cache of rows that met conditions may hold;
+            0 turns it off. A condition takes at most a bit per row and as a rule far less (8
+            bytes per run of rows, next to nothing for a row group without a match), so 32 MiB
+            hold the answers of 25 conditions that select at random half of 10 million rows, or
+            of some 400 that select one row in 2,000: the conditions of several dashboards, for
+            less memory than one scan thread's columns take.
     """
 
     path: AccessPath = "auto"
@@ -61,6 +67,7 @@ class ScanOptions:
     dictionary_limit_bytes: int = MEBIBYTE
     reorder_filters: bool = True
     metadata_cache_bytes: int = 64 * MEBIBYTE
+    condition_cache_bytes: int = 32 * MEBIBYTE
 
     def __post_init__(self) -> None:
         if self.path not in get_args(AccessPath):
@@ -72,6 +79,9 @@ class ScanOptions:
         for name in ("batch_rows", "window_bytes", "queue_batches"):
             if getattr(self, name) < 1:
                 raise OptionError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("metadata_cache_bytes", "condition_cache_bytes"):
+            if getattr(self, name) < 0:
+                raise OptionError(f"{name} must be at least 0, not {getattr(self, name)}")
         if self.threads is not None and self.threads < 1:
             raise OptionError(f"threads must be at least 1, not {self.threads}")
 

@@ -309,6 +309,9 @@ def _pruned(report: ScanReport, tasks: Sequence[RowGroupTask]) -> dict[str, int]
         "files_pruned": report.files_pruned,
         "row_groups_total": report.row_groups_total - len(tasks),
         "row_groups_pruned_statistics": report.row_groups_pruned_statistics,
+        "row_groups_pruned_condition_cache": report.row_groups_pruned_condition_cache,
+        "condition_cache_hits": report.condition_cache_hits,
+        "condition_cache_rows": report.condition_cache_rows,
         "rows_total": report.rows_total - sum(task.access.row_count for task in tasks),
     }
 

@@ -41,7 +41,7 @@ from lm_datafusion.engine.two_phases import find_two_phases
 from lm_datafusion.errors import LateError
 from lm_datafusion.predicate import evaluator
 from lm_datafusion.predicate.literals import quote_identifier
-from lm_datafusion.sql.condition import STABLE_FUNCTIONS, VOLATILE_FUNCTIONS
+from lm_datafusion.predicate.volatility import STABLE_FUNCTIONS, VOLATILE_FUNCTIONS
 from lm_datafusion.sql.statement import parse_query
 from lm_datafusion.sql.where import find_conditions, without
 

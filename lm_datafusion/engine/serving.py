@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from datafusion import SQLOptions
-from datafusion.catalog import Table
 
 from lm_datafusion.engine.explanation import ScanExplanation, explain_reference
 from lm_datafusion.engine.first_groups import FirstGroups
@@ -32,6 +31,7 @@ from lm_datafusion.engine.frame import (
     rebuilt,
     sources_of,
 )
+from lm_datafusion.engine.own_tables import OwnTables
 from lm_datafusion.engine.parquet_scan import scanned_files
 from lm_datafusion.engine.plan_scans import is_named, planned_scans, scanned_columns
 from lm_datafusion.engine.prepared import prepare
@@ -45,8 +45,8 @@ from lm_datafusion.engine.routing import (
 )
 from lm_datafusion.engine.run_reports import RunReports
 from lm_datafusion.engine.tables import Tables, dotted, same_plan, unparsed
-from lm_datafusion.errors import FileChangedError, GaveUpError, LateError
-from lm_datafusion.predicate.literals import quote_identifier, quote_string
+from lm_datafusion.errors import FileChangedError, GaveUpError
+from lm_datafusion.predicate.literals import quote_identifier
 from lm_datafusion.sql.statement import split_explain
 
 if TYPE_CHECKING:
@@ -68,8 +68,6 @@ if TYPE_CHECKING:
 STATEMENTS_KEPT = 1024
 _READ_ONLY = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
 _IN_ALL_PARTITIONS = "SELECT column1 FROM (VALUES (1), (2)) GROUP BY column1"
-# Tables whose form with filter pushdown is kept: to make one takes milliseconds.
-PUSHDOWN_TABLES_KEPT = 64
 # Frames of more nodes that were made by methods run as they are.
 NODES_MADE_AGAIN = 200
 _MEASURED = "tried for a statement that runs again: the faster of two readers goes on"
@@ -93,7 +91,7 @@ class QueryServer:
         self._router = Router(self._tables)
         self._known: OrderedDict[tuple[str, ScanOptions | None], RoutedQuery] = OrderedDict()
         self._repeats = Repeats()
-        self._pushdown_tables: dict[ParquetTable, Table] = {}
+        self._own_tables = OwnTables(context, self._tables)
         self._lock = threading.Lock()
         self._thread = threading.local()
         self._is_catalog_shared = False
@@ -215,7 +213,7 @@ class QueryServer:
             for routed in (first, *self._others(frame, statement, first)):
                 if routed.phases is not None or any(r.late is not None for r in routed.references):
                     return []
-                with self._own_tables(routed.references, RunReports(routed.references)):
+                with self._own_tables.of(routed.references, RunReports(routed.references)):
                     text = routed.text
                     served = frame.native if text is None else self._plan(text, statement)
                     plan = prepare(self._context, served, routed.references)
@@ -272,7 +270,7 @@ class QueryServer:
             if all(reference.route.path == "native" for reference in references):
                 self._thread.run = run
                 return frame.native
-            with self._own_tables(references, run):
+            with self._own_tables.of(references, run):
                 served = rebuilt(frame, lambda source: self._source(source, routed[id(source)]))
         except Exception:  # noqa: BLE001 the frame itself says what is wrong, if anything
             return None
@@ -319,7 +317,7 @@ class QueryServer:
         if routed.text is None or statement is None:
             return native
         try:
-            with self._own_tables(routed.references, run):
+            with self._own_tables.of(routed.references, run):
                 if routed.phases is not None and runs:
                     served = self._fetched(routed.phases, routed, statement)
                 elif routed.may_give_up and runs:
@@ -351,8 +349,7 @@ class QueryServer:
         if isinstance(phases, FirstGroups):
             # Not with filter pushdown: how many rows the groups have is not known, and what is to
             # be saved is grouping the others.
-            self._context.deregister_table(own_name)
-            self._register_same(own_name, reference.table)
+            self._own_tables.make_same(own_name, reference.table)
         source = phases.source(own_name, find_first(self._context, phases, own_name))
         planned = self._plan(text.replace(quote_identifier(own_name), source), statement)
         table = planned.to_arrow_table()
@@ -373,9 +370,7 @@ class QueryServer:
         assert reference.late is not None
         late = reference.late.with_reports(run.of(0))
         found = late.scanner(columns=list(reference.columns)).to_table()
-        self._context.deregister_table(reference.own_name)
-        whole = _with_all_columns(found, late.schema)
-        self._context.register_record_batches(reference.own_name, [[whole]])
+        self._own_tables.make_rows(reference.own_name, found, late.schema)
         return self._plan(routed.text or "", statement)
 
     def _remember_native(self, statement: Statement, routed: RoutedQuery) -> None:
@@ -430,7 +425,7 @@ class QueryServer:
     def _explanation(self, routed: RoutedQuery, statement: Statement | None) -> ScanExplanation:
         columns: dict[str, tuple[str, ...]] = {}
         if routed.text is not None and statement is not None:
-            with self._own_tables(routed.references, RunReports(routed.references)):
+            with self._own_tables.of(routed.references, RunReports(routed.references)):
                 plan = self._plan(routed.text, statement).optimized_logical_plan()
             columns = {name[-1]: scanned_columns(s) for name, s in planned_scans(plan).items()}
         return ScanExplanation(
@@ -526,61 +521,9 @@ class QueryServer:
         self, text: str, tables: Mapping[str, ParquetTable], statement: Statement | None
     ) -> LogicalPlan:
         """A plan of a text in which names of their own stand for tables."""
-        try:
-            for own_name, table in tables.items():
-                self._register_same(own_name, table)
+        with self._own_tables.same(tables):
             given = statement or Statement(text=text)
             return self._plan(text, given).optimized_logical_plan()
-        finally:
-            for own_name in tables:
-                self._context.deregister_table(own_name)
-
-    @contextmanager
-    def _own_tables(
-        self, references: tuple[RoutedReference, ...], run: RunReports
-    ) -> Iterator[None]:
-        """Puts every reference's own name into the catalog, for as long as this block lasts."""
-        try:
-            for place, reference in enumerate(references):
-                if reference.late is not None:
-                    late = reference.late.with_reports(run.of(place))
-                    self._context.register_table(reference.own_name, Table(late))
-                elif reference.route.path in ("native_pushdown", "row_fetch"):
-                    self._register_pushdown(reference.own_name, reference.table)
-                else:
-                    self._register_same(reference.own_name, reference.table)
-            yield
-        finally:
-            for reference in references:
-                self._context.deregister_table(reference.own_name)
-
-    def _register_same(self, own_name: str, table: ParquetTable) -> None:
-        self._context.register_table(own_name, self._tables.load(table.name))
-
-    def _register_pushdown(self, own_name: str, table: ParquetTable) -> None:
-        known = self._pushdown_tables.get(table)
-        if known is None:
-            known = self._load_pushdown(own_name, table)
-            if len(self._pushdown_tables) >= PUSHDOWN_TABLES_KEPT:
-                self._pushdown_tables.clear()
-            self._pushdown_tables[table] = known
-        self._context.register_table(own_name, known)
-
-    def _load_pushdown(self, own_name: str, table: ParquetTable) -> Table:
-        """The same files as a table whose reader takes filters."""
-        places = ", ".join(quote_string(file.path) for file in table.files)
-        self._context.sql(
-            f"CREATE EXTERNAL TABLE {quote_identifier(own_name)} STORED AS PARQUET"
-            f" LOCATION ({places}) OPTIONS ('format.pushdown_filters' 'true',"
-            " 'format.reorder_filters' 'true')"
-        )
-        made = self._tables.find_table((own_name,))
-        is_same = made is not None and made.schema.equals(table.schema, check_metadata=True)
-        if made is None or not is_same or set(made.files) != set(table.files):
-            raise LateError(f"the files of {dotted(table.name)} are not read the same way by name")
-        found = self._tables.load((own_name,))
-        self._context.deregister_table(own_name)
-        return found
 
 
 def find_first(context: datafusion.SessionContext, phases: TwoPhases, own_name: str) -> pa.Table:
@@ -592,18 +535,6 @@ def _tells_time(statement: Statement | None) -> bool:
     """Whether a text that is put into a statement asks for the time: plans would be of two."""
     texts = {} if statement is None else statement.named_params or {}
     return any(TELLS_TIME.search(str(text)) for text in texts.values())
-
-
-def _with_all_columns(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows with nulls for columns that are named somewhere, but that nobody reads."""
-    fields = [f if f.name in table.column_names else f.with_nullable(True) for f in schema]
-    columns = [
-        table.column(f.name).combine_chunks()
-        if f.name in table.column_names
-        else pa.nulls(table.num_rows, f.type)
-        for f in fields
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, schema.metadata))
 
 
 def _reads_more_than_filters(reference: RoutedReference) -> bool:

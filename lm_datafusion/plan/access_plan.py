@@ -4,7 +4,8 @@ In: verdicts of conjuncts about the row group or about ranges of its rows. Out: 
 the rows left, and per conjunct the rows it still has to be evaluated on.
 
 Invariant: rows outside `selection` match no longer; rows outside `undecided[i]` need no
-evaluation of conjunct i: it holds there, or the rows are gone.
+evaluation of conjunct i: it holds there, or the rows are gone. Of the rows outside `selection`,
+each fails a conjunct of `narrowed_by`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class RowGroupAccess:
     row_count: int
     selection: RowSelection
     undecided: tuple[RowSelection, ...]
+    narrowed_by: frozenset[int] = frozenset()
 
     @classmethod
     def scan(cls, row_group: int, row_count: int, num_conjuncts: int) -> RowGroupAccess:
@@ -60,7 +62,10 @@ class RowGroupAccess:
         nothing = RowSelection.none(self.row_count)
         if verdict == Verdict.NO_ROWS:
             return dataclasses.replace(
-                self, selection=nothing, undecided=(nothing,) * len(self.undecided)
+                self,
+                selection=nothing,
+                undecided=(nothing,) * len(self.undecided),
+                narrowed_by=frozenset({conjunct}),
             )
         if verdict == Verdict.ALL_ROWS:
             return self._with_undecided(conjunct, nothing)
@@ -78,13 +83,27 @@ class RowGroupAccess:
         kept = self._rows(starts, stops, verdicts != Verdict.NO_ROWS)
         open_rows = self._rows(starts, stops, verdicts == Verdict.SOME_ROWS)
         narrowed = self._with_undecided(conjunct, self.undecided[conjunct].intersection(open_rows))
-        selection = narrowed.selection.intersection(kept)
-        if selection == narrowed.selection:
-            return narrowed
+        return narrowed._with_rows(kept, frozenset({conjunct}))  # noqa: SLF001 of this very class
+
+    def with_known_rows(self, conjuncts: frozenset[int], rows: RowSelection) -> RowGroupAccess:
+        """The rows that meet some conjuncts, exactly: those are decided."""
+        nothing = RowSelection.none(self.row_count)
+        undecided = (
+            nothing if index in conjuncts else held for index, held in enumerate(self.undecided)
+        )
+        decided = dataclasses.replace(self, undecided=tuple(undecided))
+        return decided._with_rows(rows, conjuncts)  # noqa: SLF001
+
+    def _with_rows(self, rows: RowSelection, conjuncts: frozenset[int]) -> RowGroupAccess:
+        """Without the rows that fail one of some conjuncts."""
+        selection = self.selection.intersection(rows)
+        if selection == self.selection:
+            return self
         return dataclasses.replace(
-            narrowed,
+            self,
             selection=selection,
-            undecided=tuple(rows.intersection(selection) for rows in narrowed.undecided),
+            undecided=tuple(held.intersection(selection) for held in self.undecided),
+            narrowed_by=self.narrowed_by | conjuncts,
         )
 
     def _rows(

@@ -38,6 +38,7 @@ class Conjunct:
             unless `expression` is there). Empty where SQL cannot say it.
         columns: Top-level columns it needs, in no particular order.
         is_volatile: It may answer differently each time; never cached, never evaluated twice.
+        is_momentary: A value in it was read off the clock, and will not be asked for again.
         expression: PyArrow's own expression; then PyArrow evaluates it.
         can_prune: Whether `text` may be used for pruning. Off where PyArrow and DataFusion
             could differ on what the text means.
@@ -46,6 +47,7 @@ class Conjunct:
     text: str
     columns: tuple[str, ...]
     is_volatile: bool = False
+    is_momentary: bool = False
     expression: pc.Expression | None = None
     can_prune: bool = True
 
@@ -138,6 +140,7 @@ def _as_one(conjuncts: Sequence[Conjunct]) -> Conjunct | None:
         text=" AND ".join(f"({conjunct.text})" for conjunct in conjuncts),
         columns=tuple(dict.fromkeys(name for c in conjuncts for name in c.columns)),
         is_volatile=any(conjunct.is_volatile for conjunct in conjuncts),
+        is_momentary=any(conjunct.is_momentary for conjunct in conjuncts),
     )
 
 

@@ -9,7 +9,14 @@ Invariant: fails open. What cannot be decided is `SOME_ROWS`.
 from __future__ import annotations
 
 from lm_datafusion.pruning.containers import columns_without_nan, judge
-from lm_datafusion.pruning.statistics import PruningStatistics, UnknownStatistics
+from lm_datafusion.pruning.statistics import JoinedStatistics, PruningStatistics, UnknownStatistics
 from lm_datafusion.pruning.verdict import Verdict
 
-__all__ = ["PruningStatistics", "UnknownStatistics", "Verdict", "columns_without_nan", "judge"]
+__all__ = [
+    "JoinedStatistics",
+    "PruningStatistics",
+    "UnknownStatistics",
+    "Verdict",
+    "columns_without_nan",
+    "judge",
+]

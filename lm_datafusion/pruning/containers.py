@@ -200,6 +200,8 @@ def _comparison(
     if _is_nan(literal):
         anything = np.ones(statistics.num_containers, dtype=np.bool_)
         return anything, anything
+    if statistics.min_values(column.path) is None and statistics.max_values(column.path) is None:
+        return _without_bounds(column, operator, literal, statistics)
     lower, upper = _bounds(column, literal.type, statistics)
     value = _comparable_scalar(literal)
     if _may_be_nan(column, statistics) and _is_zero(literal):
@@ -222,6 +224,17 @@ def _comparison(
             return _may(pc.greater_equal(upper, value)), _may(pc.less(lower, value))
         case _:
             assert_never(operator)
+
+
+def _without_bounds(
+    column: ColumnReference, operator: Operator, literal: pa.Scalar, statistics: PruningStatistics
+) -> tuple[Flags, Flags]:
+    """A comparison where at most a bloom filter can say something: what most files answer with."""
+    anything = np.ones(statistics.num_containers, dtype=np.bool_)
+    if operator not in (Operator.EQ, Operator.NE):
+        return anything, anything
+    inside = _may_contain(column, pa.array([literal]), statistics)
+    return (inside, anything) if operator is Operator.EQ else (anything, inside)
 
 
 # For zero, so that its sign does not matter. Only where zeros are stored with a sign: what it

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+import pyarrow as pa
+
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Sequence
+
     import numpy.typing as npt
-    import pyarrow as pa
 
     ColumnPath = tuple[str, ...]
 
@@ -83,3 +86,45 @@ class UnknownStatistics:
     ) -> npt.NDArray[np.bool_] | None:
         """Not known."""
         return None
+
+
+class JoinedStatistics(UnknownStatistics):
+    """The containers of several parts, one after the other: judged at once, at the cost of one.
+
+    Bloom filters are left out. What some parts know and others do not, or know in another type,
+    is a `TypeError`: such parts have to be judged one by one.
+    """
+
+    def __init__(self, parts: Sequence[PruningStatistics]) -> None:
+        super().__init__(np.concatenate([part.row_counts() for part in parts]))
+        self._parts = parts
+        self._found: dict[tuple[str, ColumnPath], pa.Array | None] = {}
+
+    def min_values(self, column: ColumnPath) -> pa.Array | None:
+        """Lower bounds of all parts."""
+        return self._bounds("min_values", column)
+
+    def max_values(self, column: ColumnPath) -> pa.Array | None:
+        """Upper bounds of all parts."""
+        return self._bounds("max_values", column)
+
+    def null_counts(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:
+        """Null counts of all parts."""
+        counts = [part.null_counts(column) for part in self._parts]
+        known = [count for count in counts if count is not None]
+        return np.concatenate(known) if self._is_of_all(known) else None
+
+    def _bounds(self, which: str, column: ColumnPath) -> pa.Array | None:
+        if (which, column) not in self._found:
+            bounds = [getattr(part, which)(column) for part in self._parts]
+            known = [bound for bound in bounds if bound is not None]
+            if len({bound.type for bound in known}) > 1:
+                raise TypeError(f"{column} has several types")
+            joined = pa.concat_arrays(known) if self._is_of_all(known) else None
+            self._found[which, column] = joined
+        return self._found[which, column]
+
+    def _is_of_all(self, known: Sequence[object]) -> bool:
+        if known and len(known) < len(self._parts):
+            raise TypeError("known in some parts only")
+        return bool(known)

@@ -11,8 +11,19 @@ Invariant: the batches hold exactly the rows that meet every conjunct, in the or
 
 from __future__ import annotations
 
+from lm_datafusion.scan.condition_cache import clear_condition_cache, condition_cache_bytes
+from lm_datafusion.scan.known_rows import CachedShare, cached_share
 from lm_datafusion.scan.order import find_order
 from lm_datafusion.scan.planner import load_facts, plan_scan
 from lm_datafusion.scan.run import ScanRun
 
-__all__ = ["ScanRun", "find_order", "load_facts", "plan_scan"]
+__all__ = [
+    "CachedShare",
+    "ScanRun",
+    "cached_share",
+    "clear_condition_cache",
+    "condition_cache_bytes",
+    "find_order",
+    "load_facts",
+    "plan_scan",
+]

@@ -4,7 +4,8 @@ In: how long each step took and how many rows it dropped. Out: the order for the
 
 Cost is time per dropped row, decode included: a cheap step that drops little and a dear step that
 drops much are weighed by one number (Velox sorts its filters the same way). Steps that were not
-reached yet keep the cost that was expected of them.
+reached yet keep the cost that earlier scans measured (`scan.step_history`), else the one that was
+expected of them.
 
 Invariant: pinned steps stay behind those written before them; the order is only advice.
 """
@@ -12,29 +13,31 @@ Invariant: pinned steps stay behind those written before them; the order is only
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lm_datafusion.plan.row_filter import FilterStep, order_steps
+from lm_datafusion.scan.step_history import Measured
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lm_datafusion.plan import RowFilter
-
-
-@dataclass(slots=True)
-class _Measured:
-    rows_in: int = 0
-    rows_dropped: int = 0
-    elapsed_s: float = 0.0
 
 
 class AdaptiveOrder:
     """Shared by the workers of a scan."""
 
-    def __init__(self, row_filter: RowFilter, *, reorder: bool) -> None:
+    def __init__(
+        self,
+        row_filter: RowFilter,
+        *,
+        reorder: bool,
+        recalled: Mapping[int, Measured] | None = None,
+    ) -> None:
         self._steps = row_filter.steps
         self._reorder = reorder and len(row_filter.steps) > 1
-        self._measured = {step.index: _Measured() for step in row_filter.steps}
+        self._measured = {step.index: Measured() for step in row_filter.steps}
+        self._measured.update(recalled or {})
         self._lock = threading.Lock()
 
     def permutation(self) -> tuple[FilterStep, ...]:
@@ -47,11 +50,14 @@ class AdaptiveOrder:
 
     def observe(self, step: FilterStep, *, rows_in: int, rows_out: int, elapsed_s: float) -> None:
         """Learns from one evaluation."""
+        seen = Measured(rows_in=rows_in, rows_dropped=rows_in - rows_out, elapsed_s=elapsed_s)
         with self._lock:
-            measured = self._measured[step.index]
-            measured.rows_in += rows_in
-            measured.rows_dropped += rows_in - rows_out
-            measured.elapsed_s += elapsed_s
+            self._measured[step.index] = self._measured[step.index].plus(seen)
+
+    def measured(self) -> dict[int, Measured]:
+        """What is known by now, by conjunct."""
+        with self._lock:
+            return dict(self._measured)
 
     def _cost(self, step: FilterStep) -> float:
         measured = self._measured[step.index]

@@ -30,7 +30,8 @@ from lm_datafusion.plan import FilePlan, FilterStep, ReadPlan, RowFilter, plan_r
 from lm_datafusion.plan.selectivity import estimate_selectivity
 from lm_datafusion.predicate.conjunct import bind_conjuncts
 from lm_datafusion.scan.best_keys import best_keys
-from lm_datafusion.scan.prune import PruningContext, judge_constants, plan_tasks
+from lm_datafusion.scan.file_pruning import FilePruning, judge_constants, plan_tasks
+from lm_datafusion.scan.prune import PruningContext
 from lm_datafusion.scan.sort_values import has_sort_values
 from lm_datafusion.scan.spans import proven_order, spans_of, why_unknown
 from lm_datafusion.storage import MeteredFile
@@ -80,7 +81,7 @@ def plan_scan(
     )
     # Metadata may be bytes, and DataFusion, which evaluates over this schema, takes text only.
     schema = pa.schema([table.schema.field(name).remove_metadata() for name in needed])
-    tasks: list[RowGroupTask] = []
+    files: list[FilePruning] = []
     steps: RowFilter | None = None
     spans: list[Span] = []
     answers = _partition_answers(table.files, conjuncts, schema, metrics)
@@ -103,13 +104,12 @@ def plan_scan(
             metrics=metrics,
             decided=frozenset(answers),
         )
-        found = plan_tasks(context, None if part is None else part.row_groups)
-        if request.first is not None:
-            found, own = _with_best_keys(found, request.first, context)
-            spans += own
-        tasks += found
+        files.append(FilePruning(context, None if part is None else part.row_groups))
         if steps is None and conjuncts:
             steps = _row_filter(conjuncts, context)
+    tasks = plan_tasks(files)
+    if request.first is not None:
+        tasks, spans = _with_best_keys(tasks, request.first, files)
     if request.is_reverse:
         tasks.reverse()
     if request.limit is not None and request.first is None:
@@ -146,11 +146,25 @@ def _key_columns(first: FirstRows | None, schema: pa.Schema) -> list[str]:
 
 
 def _with_best_keys(
-    tasks: list[RowGroupTask], first: FirstRows, context: PruningContext
+    tasks: list[RowGroupTask], first: FirstRows, files: Sequence[FilePruning]
 ) -> tuple[list[RowGroupTask], list[Span]]:
     """Tasks with the best key that each row group can hold, and the keys each spans."""
-    if not context.options.prune_statistics:
-        return tasks, []
+    found: list[RowGroupTask] = []
+    spans: list[Span] = []
+    for file in files:
+        own = [task for task in tasks if task.file is file.context.file_plan]
+        if not file.context.options.prune_statistics:
+            found += own
+            continue
+        keyed, spanned = _with_keys_of_file(own, first, file.context)
+        found += keyed
+        spans += spanned
+    return found, spans
+
+
+def _with_keys_of_file(
+    tasks: list[RowGroupTask], first: FirstRows, context: PruningContext
+) -> tuple[list[RowGroupTask], list[Span]]:
     row_groups = [task.access.row_group for task in tasks]
     statistics = RowGroupStatistics(context.facts, row_groups, context.file_plan.constants)
     data_type = context.schema.field(first.column).type

@@ -2,10 +2,12 @@
 
 In: conjuncts and the facts of a file. Out: `RowGroupAccess` of the row groups that are left.
 
-1. Row-group statistics: from the footer, for all row groups of a file at once.
-2. Bloom filters: tens of kilobytes per column and row group.
-3. Dictionaries: up to a megabyte, and DataFusion evaluates the conjunct on the values.
-4. The page index: kilobytes per column, leaves ranges of rows.
+1. Row-group statistics: from the footers, for all row groups of a table at once, and
+2. the condition cache: row groups that earlier scans found no row in. Both while planning
+   (`scan.file_pruning`); what follows is for one row group, when its turn has come.
+3. Bloom filters: tens of kilobytes per column and row group.
+4. Dictionaries: up to a megabyte, and DataFusion evaluates the conjunct on the values.
+5. The page index: kilobytes per column, leaves ranges of rows.
 
 Invariant: pruning fails open. An error of any stage costs one count of
 `predicate_evaluation_errors` and nothing else.
@@ -13,7 +15,6 @@ Invariant: pruning fails open. An error of any stage costs one count of
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,11 +27,9 @@ from lm_datafusion.formats.parquet.statistics import (
     PageStatistics,
     RowGroupStatistics,
 )
-from lm_datafusion.plan import FilePlan, RowGroupAccess, RowGroupTask
 from lm_datafusion.predicate.tree import (
     And,
     Comparison,
-    Constant,
     InList,
     NullSafeEqual,
     Operator,
@@ -39,18 +38,19 @@ from lm_datafusion.predicate.tree import (
     references,
 )
 from lm_datafusion.pruning import PruningStatistics, Verdict, columns_without_nan, judge
-from lm_datafusion.scan.pool import call_aside
 from lm_datafusion.selection.filters import filter_to_mask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
     from lm_datafusion.formats.parquet.footer import FileFacts
     from lm_datafusion.metrics import ScanMetrics
     from lm_datafusion.options import ScanOptions
+    from lm_datafusion.plan import FilePlan, RowGroupAccess
     from lm_datafusion.predicate.conjunct import BoundConjunct
+    from lm_datafusion.pruning.containers import NanFree
     from lm_datafusion.storage import OpenFile
 
 
@@ -66,109 +66,18 @@ class PruningContext:
     metrics: ScanMetrics
     decided: frozenset[int] = frozenset()
 
+    @property
+    def nan_free(self) -> NanFree:
+        """What the conjuncts say together about NaN."""
+        return columns_without_nan(And(tuple(c.tree for c in self.conjuncts)))
+
     def judge(self, conjunct: int, statistics: PruningStatistics) -> npt.NDArray[np.uint8]:
         """Verdicts of one conjunct; SOME_ROWS for all if they cannot be had."""
         try:
-            nan_free = columns_without_nan(And(tuple(c.tree for c in self.conjuncts)))
-            return judge(self.conjuncts[conjunct].tree, statistics, nan_free)
+            return judge(self.conjuncts[conjunct].tree, statistics, self.nan_free)
         except Exception:  # noqa: BLE001 pruning fails open, whatever is wrong
             self.metrics.add(predicate_evaluation_errors=1)
             return np.full(statistics.num_containers, Verdict.SOME_ROWS, dtype=np.uint8)
-
-
-def plan_tasks(context: PruningContext, wanted: frozenset[int] | None = None) -> list[RowGroupTask]:
-    """Prunes a file by its constants and the row groups by statistics.
-
-    Args:
-        context: The file and the conjuncts.
-        wanted: Row groups to look at; None for all.
-    """
-    facts, conjuncts = context.facts, context.conjuncts
-    context.metrics.add(files=1, bytes_total=facts.version.size_bytes)
-    accesses = [
-        RowGroupAccess.scan(index, facts.row_count(index), len(conjuncts))
-        for index in range(facts.num_row_groups)
-        if wanted is None or index in wanted
-    ]
-    context.metrics.add(
-        row_groups_total=len(accesses), rows_total=sum(access.row_count for access in accesses)
-    )
-    accesses = _prune_by_constants(accesses, context)
-    if accesses and not any(access.selection.selects_any() for access in accesses):
-        context.metrics.add(files_pruned=1)
-        return []
-    if context.options.prune_statistics:
-        accesses = _prune_by_statistics(accesses, context)
-    return [
-        RowGroupTask(file=context.file_plan, access=access)
-        for access in accesses
-        if not access.is_skipped
-    ]
-
-
-def _prune_by_constants(
-    accesses: list[RowGroupAccess], context: PruningContext
-) -> list[RowGroupAccess]:
-    """Judges the conjuncts that the file has one answer to; first those that are constant."""
-    constants = context.file_plan.constants
-    for index, conjunct in enumerate(context.conjuncts):
-        if isinstance(conjunct.tree, Constant):
-            verdict = Verdict.ALL_ROWS if conjunct.tree.value else Verdict.NO_ROWS
-            accesses = [access.with_verdict(index, verdict) for access in accesses]
-    for index, conjunct in enumerate(context.conjuncts):
-        if index in context.decided:
-            accesses = [access.with_verdict(index, Verdict.ALL_ROWS) for access in accesses]
-            continue
-        answers = judge_constants(conjunct, [constants], context.schema, context.metrics)
-        if answers is not None:
-            verdict = Verdict.ALL_ROWS if answers[0] else Verdict.NO_ROWS
-            accesses = [access.with_verdict(index, verdict) for access in accesses]
-    return accesses
-
-
-def judge_constants(
-    conjunct: BoundConjunct,
-    files: Sequence[Mapping[str, pa.Scalar]],
-    schema: pa.Schema,
-    metrics: ScanMetrics,
-) -> list[bool] | None:
-    """Whether a conjunct holds in each of some files, by the columns they have one value of.
-
-    Returns:
-        One answer per file; None if the conjunct needs another column, or is not to be asked.
-    """
-    names = conjunct.columns
-    is_constant = names and all(name in file for file in files for name in names)
-    if not files or not is_constant or conjunct.conjunct.is_volatile:
-        return None
-    try:
-        columns = [
-            pa.array([file[name].as_py() for file in files], schema.field(name).type)
-            for name in names
-        ]
-        rows = pa.record_batch(columns, names=list(names))
-        answers = call_aside(functools.partial(conjunct.evaluate, rows))
-    except Exception:  # noqa: BLE001 the scan will say it better
-        metrics.add(predicate_evaluation_errors=1)
-        return None
-    return [answer is True for answer in answers.to_pylist()]
-
-
-def _prune_by_statistics(
-    accesses: list[RowGroupAccess], context: PruningContext
-) -> list[RowGroupAccess]:
-    row_groups = [access.row_group for access in accesses]
-    statistics = RowGroupStatistics(context.facts, row_groups, context.file_plan.constants)
-    for index in range(len(context.conjuncts)):
-        if not any(access.is_undecided(index) for access in accesses):
-            continue
-        verdicts = context.judge(index, statistics)
-        accesses = [
-            access.with_verdict(index, int(verdict)) if access.is_undecided(index) else access
-            for access, verdict in zip(accesses, verdicts, strict=True)
-        ]
-    context.metrics.add(row_groups_pruned_statistics=sum(access.is_skipped for access in accesses))
-    return accesses
 
 
 # By conjunct: which values of the chunk's dictionary pass, and last whether null does. Found by

@@ -30,6 +30,7 @@ from lm_datafusion.formats.parquet.splice import can_splice
 from lm_datafusion.predicate.evaluator import EvaluationError
 from lm_datafusion.predicate.kinds import is_text_or_bytes
 from lm_datafusion.scan.columns import ColumnCursor, read_columns
+from lm_datafusion.scan.known_rows import KnownRows
 from lm_datafusion.scan.prune import DictionaryPasses, PruningContext, prune_row_group
 from lm_datafusion.selection import RowSelection
 from lm_datafusion.selection.filters import filter_to_mask
@@ -65,6 +66,7 @@ class RowGroupReader:
         self._data_file, self._index_file = files
         self._task = task
         self._passes: DictionaryPasses = {}
+        self._known = KnownRows(task.access, context)
         self._decoder = RowGroupDecoder(
             context.facts,
             task.access.row_group,
@@ -96,7 +98,8 @@ class RowGroupReader:
         Args:
             extra: Columns that will be read beside those of the filter and the projection.
         """
-        access = prune_row_group(self._task.access, self._context, self._index_file, self._passes)
+        access = self._known.narrowed()
+        access = prune_row_group(access, self._context, self._index_file, self._passes)
         if access.undecided and access.is_fully_matched and not access.is_skipped:
             self._context.metrics.add(row_groups_fully_matched=1)
         self._access = access
@@ -110,12 +113,22 @@ class RowGroupReader:
         """Adds the page counters of this row group to the metrics."""
         self._decoder.finish(is_part=self._task.is_part)
 
+    def note_window(self, selection: RowSelection) -> None:
+        """What the filter has left of a window, for the condition cache."""
+        self._known.note_window(selection)
+
+    def keep_known(self) -> None:
+        """Teaches the condition cache; to be called once every window has been filtered."""
+        assert self._access is not None
+        self._data_file.check_unchanged()
+        self._known.keep(self._access)
+
     def fork(self) -> RowGroupReader:
         """A reader of the same row group, opened already, for another thread."""
         files = (self._data_file, self._index_file)
         other = RowGroupReader(self._plan, self._task, self._context, self._order, files)
         other._decoder = self._decoder.fork()
-        other._access, other._passes = self._access, self._passes
+        other._access, other._passes, other._known = self._access, self._passes, self._known
         other._cursors = {name: other._cursor(name) for name in self._cursors}
         return other
 
@@ -224,13 +237,15 @@ class RowGroupReader:
         if access.selection.selects_all():
             return
         for step in self._plan.row_filter.steps:
-            self.note_pages(step.conjunct.columns)
+            if not self._known.is_decided(step.index):
+                self.note_pages(step.conjunct.columns)
 
     def filter(self, selection: RowSelection, ahead: RowSelection) -> RowSelection:
         """Narrows a window's selection step by step."""
         access = self._access
         assert access is not None
         steps = self._order.permutation()
+        is_first = True
         for place, step in enumerate(steps):
             if not selection.selects_any():
                 break
@@ -243,6 +258,9 @@ class RowGroupReader:
             selection = (
                 selection.difference(wanted).union(passed) if wanted != selection else (passed)
             )
+            if is_first:
+                self._known.note_first_step(step.index, selection)
+                is_first = False
             for cursor in self._cursors.values():
                 cursor.narrow(selection, ahead)
         return selection
@@ -310,7 +328,7 @@ class RowGroupReader:
         codes = values.indices
         if codes.null_count:
             codes = pc.fill_null(codes, len(dictionary))
-        return passes[codes.to_numpy()]
+        return passes.take(codes.to_numpy())
 
 
 def evaluate_arrays(

@@ -14,19 +14,22 @@ import pyarrow as pa
 
 from lm_datafusion.formats.parquet.cache import FACTS
 from lm_datafusion.scan.adaptive_order import AdaptiveOrder
+from lm_datafusion.scan.condition_cache import CONDITIONS, conjunct_key
 from lm_datafusion.scan.first_rows import FirstRowsWalk, plan_fetch
 from lm_datafusion.scan.limit import RowBudget
 from lm_datafusion.scan.pool import OrderedPool
 from lm_datafusion.scan.prune import PruningContext
 from lm_datafusion.scan.row_group import RowGroupReader
+from lm_datafusion.scan.step_history import STEPS, file_versions
 from lm_datafusion.scan.walk import RowGroupScan, counted_batches
-from lm_datafusion.storage import MeteredFile
+from lm_datafusion.storage import LazyFile, MeteredFile
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
     from lm_datafusion.metrics import ScanMetrics
     from lm_datafusion.plan import ReadPlan
+    from lm_datafusion.scan.condition_cache import ConjunctKey
     from lm_datafusion.scan.first_rows import Found
     from lm_datafusion.storage import FileVersion, OpenFile
 
@@ -37,7 +40,13 @@ class ScanRun:
     def __init__(self, plan: ReadPlan, metrics: ScanMetrics) -> None:
         self._plan = plan
         self._metrics = metrics
-        self._order = AdaptiveOrder(plan.row_filter, reorder=plan.options.reorder_filters)
+        self._versions = file_versions(plan)
+        self._keys = _step_keys(plan)
+        self._order = AdaptiveOrder(
+            plan.row_filter,
+            reorder=plan.options.reorder_filters,
+            recalled=STEPS.recall(self._versions, self._keys),
+        )
         self._handles = _Handles(plan)
         steps = sorted(plan.row_filter.steps, key=lambda step: step.index)
         self._conjuncts = tuple(step.conjunct for step in steps)
@@ -67,8 +76,9 @@ class ScanRun:
             self._finish()
 
     def _finish(self) -> None:
-        versions = {task.file.version for task in self._plan.tasks}
-        FACTS.trim(versions, limit_bytes=self._plan.options.metadata_cache_bytes)
+        STEPS.keep(self._versions, self._keys, self._order.measured())
+        FACTS.trim(self._versions, limit_bytes=self._plan.options.metadata_cache_bytes)
+        self._metrics.note_condition_cache(CONDITIONS.memory_bytes())
         self._metrics.finish()
 
     def _all_batches(self) -> Generator[pa.RecordBatch]:
@@ -167,8 +177,17 @@ def _limited(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.Recor
             return
 
 
+def _step_keys(plan: ReadPlan) -> dict[int, ConjunctKey]:
+    """By step: under which name its cost is kept; none where there is no order to learn."""
+    steps = plan.row_filter.steps
+    if len(steps) == 1 or not plan.options.reorder_filters:
+        return {}
+    keys = {s.index: conjunct_key(s.conjunct.conjunct, plan.filter_schema) for s in steps}
+    return {index: key for index, key in keys.items() if key is not None}
+
+
 class _Handles:
-    """Open files of a scan: opened for the first of a file's tasks, closed after the last."""
+    """Files of a scan: opened once one of a file's tasks needs bytes, closed after the last."""
 
     def __init__(self, plan: ReadPlan) -> None:
         self._storage = plan.storage
@@ -183,7 +202,7 @@ class _Handles:
         with self._lock:
             file = self._files.get(version)
             if file is None:
-                file = self._files[version] = self._storage.open(version)
+                file = self._files[version] = LazyFile(self._storage, version)
             return file
 
     def release(self, version: FileVersion) -> None:

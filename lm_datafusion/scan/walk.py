@@ -53,6 +53,8 @@ class RowGroupScan:
                 self._budget.begin(self._place, access.selection.row_count)
             if not access.is_skipped:
                 yield from self._walk(access)
+            if self._budget is None:
+                self._reader.keep_known()
         finally:
             self._reader.finish()
 
@@ -64,6 +66,7 @@ class RowGroupScan:
         while (window := walk.next_window(self._window_rows(last_rows, most_rows))) is not None:
             last_rows = window.row_count
             selection = self._kept(self._reader.filter(window, walk.ahead))
+            self._reader.note_window(selection)
             if self._budget is not None:
                 self._budget.note(self._place, visited=last_rows, found=selection.row_count)
             if selection.selects_any():

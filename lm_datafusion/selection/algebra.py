@@ -2,12 +2,14 @@
 
 In: `Runs` or `Mask`, in any mixture. Out: the backing that suits the result.
 
+0. With everything, with nothing, or with itself: the result is there already.
 1. Two of one kind are worked on as they are.
 2. Two of different kinds meet as masks where their runs together are short enough for one,
    else as runs. So few runs over many rows never cost a mask of all those rows.
 3. The result settles on the backing its own average run length asks for.
 
-Invariant: which rows come out depends on the rows that go in, never on the backings.
+Invariant: which rows come out depends on the rows that go in, never on the backings. Of backings
+that suit their rows, so does the result.
 """
 
 from __future__ import annotations
@@ -44,6 +46,8 @@ def as_mask(backing: Backing) -> Mask:
 
 def and_then(left: Backing, right: Backing) -> Backing:
     """Rows of `left` whose rank among the rows of `left` is a row of `right`."""
+    if _is_everything(left):
+        return right
     if _meet_as_masks(left, right):
         return settle(as_mask(left).and_then(as_mask(right)))
     return settle(left.to_runs().and_then(right.to_runs()))
@@ -51,6 +55,10 @@ def and_then(left: Backing, right: Backing) -> Backing:
 
 def intersection(left: Backing, right: Backing) -> Backing:
     """Rows of both."""
+    if left is right or _is_everything(right) or _is_nothing(left):
+        return left
+    if _is_everything(left) or _is_nothing(right):
+        return right
     if _meet_as_masks(left, right):
         return settle(as_mask(left).intersection(as_mask(right)))
     return settle(left.to_runs().intersection(right.to_runs()))
@@ -58,6 +66,10 @@ def intersection(left: Backing, right: Backing) -> Backing:
 
 def union(left: Backing, right: Backing) -> Backing:
     """Rows of either."""
+    if left is right or _is_nothing(right) or _is_everything(left):
+        return left
+    if _is_nothing(left) or _is_everything(right):
+        return right
     if _meet_as_masks(left, right):
         return settle(as_mask(left).union(as_mask(right)))
     return settle(left.to_runs().union(right.to_runs()))
@@ -65,6 +77,10 @@ def union(left: Backing, right: Backing) -> Backing:
 
 def difference(left: Backing, right: Backing) -> Backing:
     """Rows of `left` that are not rows of `right`."""
+    if _is_nothing(right) or _is_nothing(left):
+        return left
+    if left is right or _is_everything(right):
+        return settle(Runs.one(0, 0, left.total_rows))
     if _meet_as_masks(left, right):
         return settle(as_mask(left).difference(as_mask(right)))
     return settle(left.to_runs().difference(right.to_runs()))
@@ -83,6 +99,20 @@ def concat(parts: Sequence[Backing]) -> Backing:
         stops.append(runs.stops + row_offset)
         row_offset += part.total_rows
     return settle(Runs.merged(np.concatenate(starts), np.concatenate(stops), total_rows))
+
+
+def _is_everything(backing: Backing) -> bool:
+    """Whether it is one run of all rows; a mask of all rows may say no."""
+    return (
+        isinstance(backing, Runs)
+        and len(backing.starts) == 1
+        and backing.row_count == backing.total_rows
+    )
+
+
+def _is_nothing(backing: Backing) -> bool:
+    """Whether it has no run; an empty mask may say no."""
+    return isinstance(backing, Runs) and not len(backing.starts)
 
 
 def _fits_mask(total_rows: int, selector_count: int) -> bool:

@@ -377,7 +377,9 @@ class RowSelection:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RowSelection):
             return NotImplemented
-        if self.total_rows != other.total_rows:
+        if self._backing is other._backing:
+            return True
+        if self.total_rows != other.total_rows or self.row_count != other.row_count:
             return False
         match self._backing, other._backing:
             case Mask(bits=mine), Mask(bits=theirs):

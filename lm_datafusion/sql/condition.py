@@ -22,17 +22,14 @@ from lm_datafusion.errors import ColumnNotFoundError, SqlError
 from lm_datafusion.predicate import evaluator
 from lm_datafusion.predicate.conjunct import Conjunct
 from lm_datafusion.predicate.literals import literal_sql
+from lm_datafusion.predicate.volatility import STABLE_FUNCTIONS, VOLATILE_FUNCTIONS
 from lm_datafusion.sql.dialect import DataFusion, normalized
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# DataFusion 55's functions that answer differently on every call ...
-VOLATILE_FUNCTIONS = frozenset({"random", "uuid", "uuidv4", "uuidv7", "gen_random_uuid"})
-# ... and those that have one value per query.
-STABLE_FUNCTIONS = frozenset(
-    {"now", "current_timestamp", "current_date", "current_time", "today", "localtimestamp"}
-)
+__all__ = ["parse_condition"]
+
 _STABLE_NODES = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime)
 
 
@@ -68,6 +65,7 @@ def parse_condition(text: str, schema: pa.Schema) -> tuple[Conjunct, ...]:
             text=_text(_with_stable_values(part, values)) if _has_stable(part) else same,
             columns=_columns(part, schema),
             is_volatile=_is_volatile(part),
+            is_momentary=_has_stable(part),
         )
         for part, same in zip(parts, texts, strict=True)
     )

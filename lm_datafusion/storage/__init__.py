@@ -8,6 +8,7 @@ planned for is an error, never a mixture.
 
 from __future__ import annotations
 
+from lm_datafusion.storage.lazy import LazyFile
 from lm_datafusion.storage.local import LocalFile, LocalStorage
 from lm_datafusion.storage.metered import MeteredFile
 from lm_datafusion.storage.protocol import FileVersion, OpenFile, Storage
@@ -16,6 +17,7 @@ from lm_datafusion.storage.ranges import ByteRange, coalesce
 __all__ = [
     "ByteRange",
     "FileVersion",
+    "LazyFile",
     "LocalFile",
     "LocalStorage",
     "MeteredFile",

@@ -198,7 +198,7 @@ def test_a_thousand_statements_in_sixteen_threads(tmp_path):
 def test_reports_are_those_of_the_threads_own_query(tmp_path):
     for number in range(8):
         write_table(make_table(number, 50 + number), tmp_path / f"t{number}.parquet")
-    session = lm.SessionContext(options=lm.ScanOptions(path="late"))
+    session = lm.SessionContext(options=lm.ScanOptions(path="late", condition_cache_bytes=0))
     for number in range(8):
         session.register_parquet(f"t{number}", str(tmp_path / f"t{number}.parquet"))
 

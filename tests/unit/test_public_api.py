@@ -29,6 +29,8 @@ def test_public_names_are_pinned():
         "ScanRequest",
         "SessionContext",
         "__version__",
+        "clear_condition_cache",
+        "condition_cache_bytes",
         "dataset",
     ]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 from pyarrow._parquet import ParquetReader as ParquetReader  # noqa: PLC0414 the door to it
@@ -28,9 +28,13 @@ from lm_datafusion.formats.parquet.thrift import ThriftError
 from lm_datafusion.storage import ByteRange
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
     import pyarrow.parquet as pq
 
     from lm_datafusion.storage import FileVersion, OpenFile
+
+Held = TypeVar("Held")
 
 ARROW_SCHEMA_KEY: Final = b"ARROW:schema"
 ENCRYPTED_MAGIC: Final = b"PARE"
@@ -54,6 +58,7 @@ class FileFacts:
         except (pa.ArrowException, OSError, ThriftError) as error:
             raise footer_error(version.path, error) from error
         self._chunks: dict[tuple[int, int], ChunkFacts] = {}
+        self._remembered: dict[Hashable, Any] = {}
         self._all_tails: list[list[ChunkTail]] | None = None
         self._search_start = 0
         self.writer_schema = _writer_schema(self.metadata, len(self.elements.fields))
@@ -142,7 +147,18 @@ class FileFacts:
     def memory_bytes(self) -> int:
         """Roughly what these facts hold; pyarrow's form of a footer is about four times it."""
         chunks = list(self._chunks.values())
-        return 5 * len(self.footer) + sum(chunk.memory_bytes() for chunk in chunks)
+        remembered = sum(map(_held_bytes, list(self._remembered.values())))
+        return 5 * len(self.footer) + sum(chunk.memory_bytes() for chunk in chunks) + remembered
+
+    def remember(self, name: Hashable, compute: Callable[[], Held]) -> Held:
+        """What was computed from these facts under that name before, or is now.
+
+        For arrays and bytes.
+        """
+        if name not in self._remembered:
+            self._remembered[name] = compute()
+        found: Held = self._remembered[name]
+        return found
 
     def _find_tail(
         self, chunk: pq.ColumnChunkMetaData, row_group: int, leaf: int
@@ -163,6 +179,10 @@ class FileFacts:
             return self._all_tails[row_group][leaf]
         except (ThriftError, IndexError, AttributeError, TypeError):
             return None
+
+
+def _held_bytes(held: Any) -> int:
+    return 0 if held is None else int(held.nbytes if hasattr(held, "nbytes") else len(held))
 
 
 def _writer_schema(metadata: pq.FileMetaData, num_fields: int) -> pa.Schema | None:

@@ -20,14 +20,14 @@ from __future__ import annotations
 import base64
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lm_datafusion.formats.parquet.footer import ARROW_SCHEMA_KEY
 from lm_datafusion.formats.parquet.schema_elements import with_children
 from lm_datafusion.formats.parquet.spec import MAGIC, Codec, Encoding, PhysicalType
-from lm_datafusion.formats.parquet.thrift import Kind, write_struct
+from lm_datafusion.formats.parquet.thrift import STOP, Kind, write_fields, write_struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,12 +106,11 @@ def _encoding(name: str) -> int:
 
 
 def _footer(facts: FileFacts, columns: Sequence[SplicedColumn]) -> bytes:
+    indices = tuple(column.column for column in columns)
+    # What is the same in every row group is written once.
+    before = facts.remember(("splice before", indices), lambda: _schema_fields(facts, indices))
+    after = facts.remember(("splice after", indices), lambda: _writer_fields(facts, indices))
     leaves = [leaf for column in columns for leaf in column.leaves]
-    elements = facts.elements
-    schema = [with_children(elements.root, len(columns))]
-    for column in columns:
-        field = elements.fields[column.column]
-        schema += [element.raw for element in elements.elements[field.first : field.stop]]
     row_count = max((column.row_count for column in columns), default=0)
     row_group = write_struct(
         [
@@ -120,20 +119,31 @@ def _footer(facts: FileFacts, columns: Sequence[SplicedColumn]) -> bytes:
             (3, Kind.I64, row_count),
         ]
     )
-    fields = [
-        (1, Kind.I32, elements.version),
-        (2, Kind.LIST, (Kind.STRUCT, schema)),
-        (3, Kind.I64, row_count),
-        (4, Kind.LIST, (Kind.STRUCT, [row_group])),
-    ]
-    indices = tuple(column.column for column in columns)
-    arrow_schema = _arrow_schema(facts, indices)
+    rows = [(3, Kind.I64, row_count), (4, Kind.LIST, (Kind.STRUCT, [row_group]))]
+    return before + write_fields(rows, previous_id=2) + after
+
+
+def _schema_fields(facts: FileFacts, columns: tuple[int, ...]) -> bytes:
+    """The first fields of a footer, up to the schema."""
+    elements = facts.elements
+    schema = [with_children(elements.root, len(columns))]
+    for column in columns:
+        field = elements.fields[column]
+        schema += [element.raw for element in elements.elements[field.first : field.stop]]
+    version = (1, Kind.I32, elements.version)
+    return write_fields([version, (2, Kind.LIST, (Kind.STRUCT, schema))])
+
+
+def _writer_fields(facts: FileFacts, columns: tuple[int, ...]) -> bytes:
+    """The last fields of a footer, behind the row groups: what the writer tells of itself."""
+    fields: list[tuple[int, Kind, Any]] = []
+    arrow_schema = _arrow_schema(facts, columns)
     if arrow_schema is not None:
         pair = write_struct([(1, Kind.BINARY, ARROW_SCHEMA_KEY), (2, Kind.BINARY, arrow_schema)])
         fields.append((5, Kind.LIST, (Kind.STRUCT, [pair])))
     if facts.metadata.created_by:
         fields.append((6, Kind.BINARY, facts.metadata.created_by.encode()))
-    return write_struct(fields)
+    return write_fields(fields, previous_id=4) + STOP
 
 
 def _arrow_schema(facts: FileFacts, columns: tuple[int, ...]) -> bytes | None:

@@ -79,6 +79,7 @@ class RowGroupStatistics(ConstantStatistics):
         super().__init__(counts, constants)
         self._facts = facts
         self._row_groups = row_groups
+        self._is_whole = len(row_groups) == facts.num_row_groups
 
     def min_values(self, column: ColumnPath) -> pa.Array | None:
         """Row-group minima."""
@@ -96,19 +97,23 @@ class RowGroupStatistics(ConstantStatistics):
         """Row-group null counts."""
         if column[0] in self._constants:
             return super().null_counts(column)
-        chunks = self._chunks(column)
+        counts = self._facts.remember(("null_count", column), lambda: self._all_nulls(column))
+        return counts if counts is None or self._is_whole else counts[list(self._row_groups)]
+
+    def _bounds(self, column: ColumnPath, which: str) -> pa.Array | None:
+        bounds = self._facts.remember((which, column), lambda: self._all_bounds(column, which))
+        return bounds if bounds is None or self._is_whole else bounds.take(self._row_groups)
+
+    # Of all row groups, for the facts to keep: a table is asked about the same columns again.
+
+    def _all_nulls(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:
+        chunks = self._all_chunks(column)
         if chunks is None:
             return None
         return np.array([_null_count(chunk) for chunk in chunks], dtype=np.int64)
 
-    def _chunks(self, column: ColumnPath) -> list[ChunkFacts] | None:
-        leaf = self._facts.leaf_index(column)
-        if leaf is None:
-            return None
-        return [self._facts.chunk(index, leaf) for index in self._row_groups]
-
-    def _bounds(self, column: ColumnPath, which: str) -> pa.Array | None:
-        chunks = self._chunks(column)
+    def _all_bounds(self, column: ColumnPath, which: str) -> pa.Array | None:
+        chunks = self._all_chunks(column)
         if not chunks:
             return None
         data_type = self._facts.leaf_type(column)
@@ -117,6 +122,12 @@ class RowGroupStatistics(ConstantStatistics):
             return None
         values = [_raw_bound(chunk, which) for chunk in chunks]
         return decode_raw_bounds(values, physical_type, data_type)
+
+    def _all_chunks(self, column: ColumnPath) -> list[ChunkFacts] | None:
+        leaf = self._facts.leaf_index(column)
+        if leaf is None:
+            return None
+        return [self._facts.chunk(index, leaf) for index in range(self._facts.num_row_groups)]
 
 
 class PageStatistics(ConstantStatistics):
@@ -146,6 +157,7 @@ class PageStatistics(ConstantStatistics):
             if chunk.load_column_index(file) is not None
             and (table := chunk.load_pages(file)) is not None
         }
+        self._found: dict[tuple[ColumnPath, str], pa.Array | None] = {}
         rows = facts.row_count(row_group)
         self.starts = np.unique(
             np.concatenate([np.zeros(1, dtype=np.int64), *self._first_rows.values()])
@@ -161,13 +173,13 @@ class PageStatistics(ConstantStatistics):
         """Page minima, per range."""
         if column[0] in self._constants:
             return super().min_values(column)
-        return self._bounds(column, "min_values")
+        return self._bounds_once(column, "min_values")
 
     def max_values(self, column: ColumnPath) -> pa.Array | None:
         """Page maxima, per range."""
         if column[0] in self._constants:
             return super().max_values(column)
-        return self._bounds(column, "max_values")
+        return self._bounds_once(column, "max_values")
 
     def null_counts(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:
         """Zero, all rows or unknown: a range may be a part of a page."""
@@ -193,6 +205,11 @@ class PageStatistics(ConstantStatistics):
     def _pages_of_ranges(self, column: ColumnPath) -> npt.NDArray[np.int64]:
         first_rows = self._first_rows[column]
         return np.searchsorted(first_rows, self.starts, side="right") - 1
+
+    def _bounds_once(self, column: ColumnPath, which: str) -> pa.Array | None:
+        if (column, which) not in self._found:
+            self._found[column, which] = self._bounds(column, which)
+        return self._found[column, which]
 
     def _bounds(self, column: ColumnPath, which: str) -> pa.Array | None:
         if column not in self._first_rows:

@@ -326,6 +326,7 @@ def _read_raw_structs(data: bytes | memoryview, pos: int, kind: int) -> list[tup
 
 # --- writing ------------------------------------------------------------------------------------
 
+STOP = b"\0"
 _BITS = {Kind.I8: 8, Kind.I16: 16, Kind.I32: 32, Kind.I64: 64}
 
 
@@ -344,8 +345,17 @@ def write_struct(fields: Iterable[tuple[int, Kind, Any]]) -> bytes:
     >>> read_struct(write_struct([(1, Kind.I32, -2), (4, Kind.LIST, (Kind.STRUCT, [name]))]))[0]
     {1: -2, 4: [{1: b'x'}]}
     """
+    return write_fields(fields) + STOP
+
+
+def write_fields(fields: Iterable[tuple[int, Kind, Any]], previous_id: int = 0) -> bytes:
+    """Write some fields of a struct, as `write_struct` does; `STOP` ends the struct.
+
+    Args:
+        fields: As for `write_struct`.
+        previous_id: The id of the field before these: ids are written as differences.
+    """
     out = bytearray()
-    previous_id = 0
     for field_id, kind, value in fields:
         nibble = _FALSE if kind is Kind.BOOL and not value else kind
         delta = field_id - previous_id
@@ -357,7 +367,6 @@ def write_struct(fields: Iterable[tuple[int, Kind, Any]]) -> bytes:
         if kind is not Kind.BOOL:
             _write_value(out, kind, value)
         previous_id = field_id
-    out.append(0)
     return bytes(out)
 
 

@@ -1,0 +1,117 @@
+"""What filter steps cost in earlier scans: where the learned order of the next one starts.
+
+In: rows, dropped rows and seconds of each conjunct of a scan. Out: the same, to a later scan of
+one of the same files.
+
+The files of a table are alike, so what a scan measured is kept for all of its files, and asked
+of any: a scan takes the first of its files that has an answer. Only the first few of a plan's
+files stand for it, for a measurement is advice and need not be complete.
+
+Invariant: bounded; of another version of a file nothing is known. It changes the order of filter
+steps, never which rows are left.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lm_datafusion.plan import ReadPlan
+    from lm_datafusion.scan.condition_cache import ConjunctKey
+    from lm_datafusion.storage import FileVersion
+
+# Of about 300 bytes each.
+_MOST_ENTRIES = 4096
+_FILES_ASKED = 8
+# Fewer rows measure the call, not the step.
+_FEWEST_ROWS = 10_000
+# What was measured before counts as much as so many rows that are measured now.
+_RECALLED_ROWS = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What evaluating a conjunct took, its columns' decoding included."""
+
+    rows_in: int = 0
+    rows_dropped: int = 0
+    elapsed_s: float = 0.0
+
+    def plus(self, other: Measured) -> Measured:
+        """Both together."""
+        return Measured(
+            rows_in=self.rows_in + other.rows_in,
+            rows_dropped=self.rows_dropped + other.rows_dropped,
+            elapsed_s=self.elapsed_s + other.elapsed_s,
+        )
+
+    def faded(self) -> Measured:
+        """The same rates, over no more rows than an old measurement counts for."""
+        share = min(1.0, _RECALLED_ROWS / max(1, self.rows_in))
+        return Measured(
+            rows_in=int(self.rows_in * share),
+            rows_dropped=int(self.rows_dropped * share),
+            elapsed_s=self.elapsed_s * share,
+        )
+
+
+class StepHistory:
+    """Measurements by file version and conjunct; safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._measured: OrderedDict[tuple[FileVersion, ConjunctKey], Measured] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def recall(
+        self, versions: Iterable[FileVersion], keys: Mapping[int, ConjunctKey]
+    ) -> dict[int, Measured]:
+        """What is known of some conjuncts in any of some files."""
+        asked = list(itertools.islice(versions, _FILES_ASKED))
+        found = {}
+        with self._lock:
+            for index, key in keys.items():
+                for version in asked:
+                    measured = self._measured.get((version, key))
+                    if measured is not None:
+                        self._measured.move_to_end((version, key))
+                        found[index] = measured.faded()
+                        break
+        return found
+
+    def keep(
+        self,
+        versions: Iterable[FileVersion],
+        keys: Mapping[int, ConjunctKey],
+        measured: Mapping[int, Measured],
+    ) -> None:
+        """Keeps what a scan of some files has measured."""
+        worth = {i: m for i, m in measured.items() if i in keys and m.rows_in >= _FEWEST_ROWS}
+        with self._lock:
+            for version in itertools.islice(versions, _FILES_ASKED):
+                for index, found in worth.items():
+                    self._measured[version, keys[index]] = found
+                    self._measured.move_to_end((version, keys[index]))
+            while len(self._measured) > _MOST_ENTRIES:
+                self._measured.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        with self._lock:
+            self._measured.clear()
+
+    def __len__(self) -> int:
+        return len(self._measured)
+
+
+def file_versions(plan: ReadPlan) -> list[FileVersion]:
+    """The files of a plan, each once, in the plan's order."""
+    return list(dict.fromkeys(task.file.version for task in plan.tasks))
+
+
+STEPS = StepHistory()

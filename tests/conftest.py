@@ -1,0 +1,15 @@
+"""What every test starts with."""
+
+from __future__ import annotations
+
+import pytest
+
+from lm_datafusion.scan.condition_cache import CONDITIONS
+from lm_datafusion.scan.step_history import STEPS
+
+
+@pytest.fixture(autouse=True)
+def forgotten_scans():
+    """No test finds what scans of another have left in the process."""
+    CONDITIONS.clear()
+    STEPS.clear()
