@@ -111,7 +111,7 @@ class RowGroupScan:
                 access.selection.intersection(window) if len(windows) > 1 else (access.selection)
             )
             selection = self._filter(selection, access, stop)
-            self._known.note_window(selection)
+            self._known.note_window(selection, stop - start)
             if selection.selects_any():
                 yield from self._project(selection, stop)
             for cursor in self._cursors.values():

@@ -255,6 +255,12 @@ class TestNotKept:
         assert len(CONDITIONS) == 0
         assert scan(path, "a < 50")[0] == expected(path, "a < 50")
 
+    def test_a_row_group_that_was_read_in_part(self, path, monkeypatch):
+        windows = "lm_datafusion.scan.row_group.plan_windows"
+        monkeypatch.setattr(windows, lambda n, *_, **__: [(0, n // 4), (n // 4, n // 2)])
+        assert scan(path, "a < 50")[0].num_rows < 0.3 * ROWS
+        assert len(CONDITIONS) == 0
+
     def test_a_scan_that_failed(self, tmp_path):
         path = str(tmp_path / "fails.parquet")
         write(path, pa.table({"s": ["1", "2", "three"] * 100, "wide": range(300)}))
