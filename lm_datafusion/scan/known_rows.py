@@ -110,6 +110,7 @@ class KnownRows:
         self._context = context
         self._keys: list[ConjunctKey | None] = []
         self._windows: list[RowSelection] = []
+        self._rows_seen = 0
         self._after_first: list[RowSelection] = []
         self._first_steps: set[int] = set()
         self._decided: set[int] = set()
@@ -144,11 +145,12 @@ class KnownRows:
             self._first_steps.add(conjunct)
             self._after_first.append(selection)
 
-    def note_window(self, selection: RowSelection) -> None:
-        """What all conjuncts have left of a window."""
+    def note_window(self, selection: RowSelection, row_count: int) -> None:
+        """What all conjuncts have left of a window of so many rows."""
         if not self._is_kept:
             return
         self._windows.append(selection)
+        self._rows_seen += row_count
         if len(self._after_first) < len(self._windows):
             # No step was evaluated: the rows left meet every conjunct.
             self._after_first.append(selection)
@@ -164,6 +166,8 @@ class KnownRows:
         if access.is_skipped:
             self._put(access.narrowed_by, RowSelection.none(access.row_count))
             return
+        if self._rows_seen != access.selection.row_count:
+            return  # someone had enough
         if len(self._first_steps) == 1 and access.narrowed_by <= self._first_steps:
             first = _union(self._after_first)
             self._put(self._first_steps, first)

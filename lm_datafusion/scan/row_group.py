@@ -113,9 +113,9 @@ class RowGroupReader:
         """Adds the page counters of this row group to the metrics."""
         self._decoder.finish(is_part=self._task.is_part)
 
-    def note_window(self, selection: RowSelection) -> None:
-        """What the filter has left of a window, for the condition cache."""
-        self._known.note_window(selection)
+    def note_window(self, selection: RowSelection, row_count: int) -> None:
+        """What the filter has left of a window of so many rows, for the condition cache."""
+        self._known.note_window(selection, row_count)
 
     def keep_known(self) -> None:
         """Teaches the condition cache; to be called once every window has been filtered."""

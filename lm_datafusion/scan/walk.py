@@ -66,7 +66,7 @@ class RowGroupScan:
         while (window := walk.next_window(self._window_rows(last_rows, most_rows))) is not None:
             last_rows = window.row_count
             selection = self._kept(self._reader.filter(window, walk.ahead))
-            self._reader.note_window(selection)
+            self._reader.note_window(selection, last_rows)
             if self._budget is not None:
                 self._budget.note(self._place, visited=last_rows, found=selection.row_count)
             if selection.selects_any():

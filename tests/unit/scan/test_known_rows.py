@@ -13,11 +13,13 @@ from datafusion import SessionContext
 import lm_datafusion as lm
 from lm_datafusion.errors import FileChangedError
 from lm_datafusion.metrics import ScanMetrics
+from lm_datafusion.options import ScanOptions
 from lm_datafusion.plan import ScanRequest
 from lm_datafusion.predicate.evaluator import EvaluationError
 from lm_datafusion.scan import ScanRun, cached_share, plan_scan
 from lm_datafusion.scan.condition_cache import CONDITIONS
 from lm_datafusion.scan.row_fetch import plan_row_fetch
+from lm_datafusion.scan.windows import WindowWalk
 from lm_datafusion.sql import parse_condition
 from lm_datafusion.storage import LocalFile
 
@@ -254,6 +256,26 @@ class TestNotKept:
         assert lm.dataset(path, options=options).head(5, filter="a < 50").num_rows == 5
         assert len(CONDITIONS) == 0
         assert scan(path, "a < 50")[0] == expected(path, "a < 50")
+
+    def test_a_row_group_that_was_read_in_part(self, tmp_path, monkeypatch):
+        path = str(tmp_path / "pages.parquet")
+        table = pa.table({"a": pa.array(range(1_000)), "s": [f"{i:050}" for i in range(1_000)]})
+        pq.write_table(
+            table, path, max_rows_per_page=100, write_page_index=True, use_dictionary=False
+        )
+        window = WindowWalk.next_window
+        seen = []
+
+        def first_only(self, row_count):
+            seen.append(row_count)
+            return window(self, row_count) if len(seen) == 1 else None
+
+        monkeypatch.setattr(WindowWalk, "next_window", first_only)
+        narrow = ScanOptions(window_bytes=1_000, threads=1)
+        rows = lm.dataset(path, options=narrow).to_table(filter="s < '9' AND a % 2 = 0").num_rows
+        assert 0 < rows < 300
+        assert len(seen) == 2
+        assert len(CONDITIONS) == 0
 
     def test_a_scan_that_failed(self, tmp_path):
         path = str(tmp_path / "fails.parquet")
