@@ -7,8 +7,9 @@ status 1. A run that was interrupted goes on where it stopped when it is started
 same words.
 
 Engines: datafusion; datafusion-pushdown (pushdown_filters and reorder_filters on); lm
-(lm_datafusion.SessionContext; lm:late and so on force a path, lm:dataset registers
-lm_datafusion.dataset); duckdb; polars; spark.
+(lm_datafusion.SessionContext without a condition cache; lm:late and so on force a path,
+lm:remember remembers conditions, lm:dataset registers lm_datafusion.dataset); duckdb; polars;
+spark.
 
 Example: python -m clickbench run --data data/hits --engines datafusion,lm --queries 20-26
 --repeat 9 --out results.json

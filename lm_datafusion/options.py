@@ -52,6 +52,11 @@ class ScanOptions:
             hold the answers of 25 conditions that select at random half of 10 million rows, or
             of some 400 that select one row in 2,000: the conditions of several dashboards, for
             less memory than one scan thread's columns take.
+        remember_conditions: Whether `auto` lets our own scan evaluate the conditions of a large
+            table the first time they are asked, so that the condition cache knows them from then
+            on. For dashboards, which repeat conditions: the first time takes up to twice as long
+            as DataFusion, the next times a fraction. Off, the cache learns from scans that are
+            late anyway.
     """
 
     path: AccessPath = "auto"
@@ -68,6 +73,7 @@ class ScanOptions:
     reorder_filters: bool = True
     metadata_cache_bytes: int = 64 * MEBIBYTE
     condition_cache_bytes: int = 32 * MEBIBYTE
+    remember_conditions: bool = False
 
     def __post_init__(self) -> None:
         if self.path not in get_args(AccessPath):

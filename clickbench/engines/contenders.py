@@ -18,7 +18,7 @@ ENGINES = {
     "datafusion": "DataFusion as it comes",
     "datafusion-pushdown": "DataFusion with pushdown_filters and reorder_filters on",
     "lm": "lm_datafusion.SessionContext; lm:late, lm:native_pushdown, ... force a path of"
-    " ScanOptions, lm:dataset registers lm_datafusion.dataset",
+    " ScanOptions, lm:dataset registers lm_datafusion.dataset, lm:remember keeps conditions",
     "duckdb": "DuckDB",
     "polars": "Polars, through its SQLContext",
     "spark": "Spark SQL through PySpark, in local mode",

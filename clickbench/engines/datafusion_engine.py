@@ -83,13 +83,17 @@ class DataFusion:
 
 
 class LateDataFusion:
-    """lm_datafusion's session, on one of its paths."""
+    """lm_datafusion's session, on one of its paths.
+
+    Conditions are not remembered from run to run, unless the path is `remember`.
+    """
 
     def __init__(self, path: str) -> None:
-        if path not in (*get_args(AccessPath), "dataset"):
-            known = ", ".join((*get_args(AccessPath), "dataset"))
+        if path not in (*get_args(AccessPath), "dataset", "remember"):
+            known = ", ".join((*get_args(AccessPath), "dataset", "remember"))
             raise EngineError(f"lm has no path {path!r}; there are {known}")
-        self._path = path
+        self._remembers = path == "remember"
+        self._path = "auto" if self._remembers else path
         self._context: lm_datafusion.SessionContext | None = None
         self._dataset: lm_datafusion.LateDataset | None = None
         self._native = DataFusion(pushdown=path == "native_pushdown")
@@ -99,13 +103,19 @@ class LateDataFusion:
         """Makes the session and the view."""
         self._native.open(files, threads)
         if self._path == "dataset":
-            options = lm_datafusion.ScanOptions(threads=threads, string_type="string_view")
+            options = lm_datafusion.ScanOptions(
+                threads=threads, string_type="string_view", condition_cache_bytes=0
+            )
             self._context = lm_datafusion.SessionContext(_config(threads, "false"))
             self._dataset = lm_datafusion.dataset(list(files), options=options)
             self._context.register_dataset("hits_raw", self._dataset)
             self._context.sql(load_view())
             return
         options = lm_datafusion.ScanOptions(threads=threads, path=self._path)  # type: ignore[arg-type]
+        if self._remembers:
+            options = options.with_changes(remember_conditions=True)
+        else:
+            options = options.with_changes(condition_cache_bytes=0)
         self._context = lm_datafusion.SessionContext(_config(threads, "false"), options=options)
         self._context.register_parquet("hits_raw", _location(files))
         self._context.sql(load_view())
@@ -124,7 +134,8 @@ class LateDataFusion:
             return self._native.pruned(sql)
         paths = {report.path for report in reports}
         if paths == {"late"}:
-            return _summed(reports)
+            held = {"condition_cache_bytes": lm_datafusion.condition_cache_bytes()}
+            return _summed(reports) | (held if self._remembers else {})
         counts = _analyzed(self.context, sql)
         return {"reader": " and ".join(sorted(paths)), **counts}
 

@@ -41,14 +41,12 @@ from lm_datafusion.engine.top_k import TopK
 from lm_datafusion.errors import LateError
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.plan import ScanRequest
-from lm_datafusion.scan import load_facts, plan_scan
+from lm_datafusion.scan import cached_share, load_facts, plan_scan
 from lm_datafusion.scan.visit_estimate import estimate_visits
 from lm_datafusion.storage import LocalStorage
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from datafusion import Expr
+    from collections.abc import Collection
 
     from lm_datafusion.engine.plan_scans import PlannedScan
     from lm_datafusion.engine.tables import ParquetTable
@@ -77,6 +75,8 @@ SECOND_LOOK_WEIGHT = 20_000_000
 # A filter that statistics answer for all but this share of rows is on a column in some order, and
 # then the page index leaves little that does not match.
 CLUSTERED = 0.5
+# The share of rows up to which to fetch those that are known to pass is faster than to read all.
+KNOWN_PAYS = 0.05
 # The share of values up to which a filter inside the reader pays: it looks at rows one by one.
 PUSHDOWN_PAYS = 0.4
 # A table may weigh so much without a thought: about 0.2 s on one core.
@@ -104,11 +104,13 @@ class Choice(NamedTuple):
         path: Which reader.
         reason: Why.
         first: On our own path: only these rows are wanted.
+        is_for_once: Whether to choose anew the next time.
     """
 
     path: AccessPath
     reason: str
     first: FirstRows | None = None
+    is_for_once: bool = False
 
 
 def choose_path(
@@ -140,29 +142,68 @@ def choose_path(
     filters = common_filters(scans)
     if not filters:
         return Choice("native", "no filter to apply early")
-    if not can_push:
-        return Choice("native", PUSHDOWN_BUG)
-    return _pushed_or_not(table, columns, filters, options)
+    return _by_filters(table, columns, filters, options, can_push=can_push)
 
 
-def _pushed_or_not(
-    table: ParquetTable, columns: Collection[str], filters: Sequence[Expr], options: ScanOptions
+def _by_filters(
+    table: ParquetTable,
+    columns: Collection[str],
+    filters: Sequence[Expr],
+    options: ScanOptions,
+    *,
+    can_push: bool,
 ) -> Choice:
-    """DataFusion's reader with filter pushdown, or without."""
-    said = " ".join(map(str, filters))
-    if all(is_named(column, said) for column in columns) and len(filters) == 1:
-        return Choice("native", "no column besides those of the filter")
-    weights = _weights(table, columns, columns, options)
-    if _row_count(table, options) * weights.narrow < SMALL_WEIGHT:
+    """Which reader suits a table with these filters."""
+    weight = _weights(table, columns, columns, options).narrow
+    if _row_count(table, options) * weight < SMALL_WEIGHT:
         return Choice("native", "the table is small")
     conjuncts = to_conjuncts(filters, table.printed_names, table.schema)
     plan = plan_scan(table.as_table(), ScanRequest(conjuncts=conjuncts), options, ScanMetrics())
+    if len(conjuncts) == len(filters):
+        choice = _by_known_rows(plan, weight)
+        if choice is not None:
+            return choice
+    said = " ".join(map(str, filters))
+    if all(is_named(column, said) for column in columns) and len(filters) == 1:
+        return Choice("native", "no column besides those of the filter")
+    if not can_push:
+        return Choice("native", PUSHDOWN_BUG)
+    return _pushed_or_not(table, columns, plan, weight)
+
+
+def _by_known_rows(plan: ReadPlan, weight: float) -> Choice | None:
+    """Our own scan, if the condition cache knows the rows, or is to know them from now on.
+
+    Args:
+        plan: With all conditions.
+        weight: What decoding a row weighs.
+    """
+    options = plan.options
     rows = sum(task.access.row_count for task in plan.tasks)
-    if rows * weights.narrow < SECOND_LOOK_WEIGHT:
+    if not options.condition_cache_bytes or rows * weight < SMALL_WEIGHT:
+        return None
+    known = cached_share(plan)
+    if known.row_groups_known < known.row_groups:
+        if not options.remember_conditions:
+            return None
+        reason = "its conditions are evaluated by our own scan, to be known from then on"
+        return Choice("late", reason, is_for_once=True)
+    if known.rows_known > KNOWN_PAYS * rows:
+        return None
+    return Choice("late", f"its conditions are known: at most {known.rows_known:,} rows pass")
+
+
+def _pushed_or_not(
+    table: ParquetTable, columns: Collection[str], plan: ReadPlan, weight: float
+) -> Choice:
+    """DataFusion's reader with filter pushdown, or without."""
+    options = plan.options
+    rows = sum(task.access.row_count for task in plan.tasks)
+    if rows * weight < SECOND_LOOK_WEIGHT:
         return Choice("native", f"statistics leave {rows:,} rows only")
     if rows <= CLUSTERED * _row_count(table, options) and _has_page_index(table, plan, options):
         return Choice("native", f"statistics leave {rows:,} rows, and of those pages go next")
-    share = _share_decoded(table, columns, plan, options) / max(weights.narrow, 1.0)
+    share = _share_decoded(table, columns, plan, options) / max(weight, 1.0)
     what = f"with filter pushdown about {share:.0%} of the values would be decoded"
     if share > PUSHDOWN_PAYS:
         return Choice("native", f"{what}: too many to look at rows one by one")

@@ -86,6 +86,7 @@ class Route:
     reason: str
     options: ScanOptions
     first: FirstRows | None = None
+    is_for_once: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +119,11 @@ class RoutedQuery:
     text: str | None
     references: tuple[RoutedReference, ...]
     phases: TwoPhases | None = None
+
+    @property
+    def is_for_once(self) -> bool:
+        """Whether to choose anew the next time."""
+        return any(reference.route.is_for_once for reference in self.references)
 
     @property
     def may_give_up(self) -> bool:
@@ -330,7 +336,13 @@ def _route(
     if options.path == "auto":
         can_push = not has_join(plan)
         choice = choose_path(table, scans, phases, options, can_push=can_push)
-        return Route(path=choice.path, reason=choice.reason, options=options, first=choice.first)
+        return Route(
+            path=choice.path,
+            reason=choice.reason,
+            options=options,
+            first=choice.first,
+            is_for_once=choice.is_for_once,
+        )
     path, reason, first = options.path, f"path={options.path}", None
     if path == "row_fetch":
         if isinstance(phases, TopK) and not phases.can_list_keys:

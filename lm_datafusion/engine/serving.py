@@ -474,7 +474,7 @@ class QueryServer:
         epoch, routed = self.epoch, self._newly_routed(frame, statement)
         is_now = self._is_now(epoch)
         with self._lock:
-            if is_now and epoch == self._epoch:
+            if is_now and epoch == self._epoch and not routed.is_for_once:
                 self._known[key] = routed
             while len(self._known) > STATEMENTS_KEPT:
                 self._known.popitem(last=False)
