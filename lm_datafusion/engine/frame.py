@@ -141,7 +141,8 @@ class LateDataFrame(datafusion.DataFrame):
     """A DataFrame of a session that chooses readers.
 
     Args:
-        native: The frame as DataFusion planned it.
+        native: The frame as DataFusion planned it; or what plans it, if a plan that is ready may
+            serve instead.
         server: Chooses what runs.
         options: How its tables are scanned; None to follow tables and session.
         statement: The query it came from; None for one that was put together by methods.
@@ -151,7 +152,7 @@ class LateDataFrame(datafusion.DataFrame):
 
     def __init__(
         self,
-        native: datafusion.DataFrame,
+        native: datafusion.DataFrame | Callable[[], datafusion.DataFrame],
         server: Server,
         *,
         options: ScanOptions | None = None,
@@ -159,12 +160,20 @@ class LateDataFrame(datafusion.DataFrame):
         epoch: int = NO_EPOCH,
         recipe: Recipe | None = None,
     ) -> None:
-        super().__init__(native.df)
+        if isinstance(native, _Frame):
+            super().__init__(native.df)
+        else:
+            self._plan = native
         self._server = server
         self.scan_options = options
         self.statement = statement
         self.epoch = epoch
         self.recipe = recipe
+
+    @functools.cached_property
+    def df(self) -> Any:
+        """What DataFusion's methods work on; planned when the first of them is called."""
+        return self._plan().df
 
     @property
     def native(self) -> datafusion.DataFrame:

@@ -44,6 +44,11 @@ class Repeats:
             self._seen.clear()
             self._left_alone.clear()
 
+    def is_ready(self, key: Hashable) -> bool:
+        """Whether a plan is ready for a statement."""
+        with self._lock:
+            return self._seen.get(key) is not None and key not in self._left_alone
+
     def find(
         self, key: Hashable, plans: Callable[[], list[PreparedPlan]]
     ) -> PreparedStatement | None:

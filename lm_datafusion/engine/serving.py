@@ -15,6 +15,7 @@ itself runs.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import OrderedDict
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -91,6 +92,7 @@ class QueryServer:
         self._router = Router(self._tables)
         self._known: OrderedDict[tuple[str, ScanOptions | None], RoutedQuery] = OrderedDict()
         self._repeats = Repeats()
+        self._unplanned: weakref.WeakSet[LateDataFrame] = weakref.WeakSet()
         self._own_tables = OwnTables(context, self._tables)
         self._lock = threading.Lock()
         self._thread = threading.local()
@@ -108,6 +110,9 @@ class QueryServer:
     @contextmanager
     def catalog_changing(self) -> Iterator[None]:
         """Says that names and functions may mean something else from some time in the block on."""
+        for frame in list(self._unplanned):
+            _ = frame.df
+        self._unplanned.clear()
         with self._lock:
             self._epoch += 1
             self._changes_under_way += 1
@@ -182,6 +187,15 @@ class QueryServer:
                 return served
         routed = self._routed(frame, statement)
         return self._run(frame.native, routed, statement, epoch, runs=runs)
+
+    def is_ready(self, text: str, options: ScanOptions | None) -> bool:
+        """Whether a plan is ready for a statement, so that DataFusion need not plan it again."""
+        return not self._is_catalog_shared and self._repeats.is_ready((text, options))
+
+    def unplanned(self, frame: LateDataFrame) -> LateDataFrame:
+        """Keeps in mind a frame that is not planned yet: names keep the meaning they have now."""
+        self._unplanned.add(frame)
+        return frame
 
     def collect_again(self, frame: LateDataFrame) -> list[pa.RecordBatch] | None:
         """The rows of a statement that ran before, from a plan that is ready; None without one."""

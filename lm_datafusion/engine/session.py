@@ -214,6 +214,13 @@ class SessionContext(datafusion.SessionContext):
         scan_options = options if isinstance(options, ScanOptions) else None
         checks = None if isinstance(options, ScanOptions) else options
         epoch = self._server.epoch
+        is_plain = checks is None and not param_values and not named_params
+        if is_plain and self._server.is_ready(query, scan_options):
+            planned = functools.partial(super().sql, query)
+            statement = Statement(text=query)
+            return self._server.unplanned(
+                self._late(planned, epoch, options=scan_options, statement=statement)
+            )
         is_query = _QUERY.match(query) is not None
         with nullcontext() if is_query else self._server.catalog_changing():
             native = super().sql(query, checks, param_values, **named_params)
@@ -243,7 +250,7 @@ class SessionContext(datafusion.SessionContext):
 
     def _late(
         self,
-        native: DataFrame,
+        native: DataFrame | Callable[[], DataFrame],
         epoch: int,
         *,
         options: ScanOptions | None = None,

@@ -83,7 +83,7 @@ NATIVE = {
     "limit_under_the_filter": lambda s, f: s.table("c").limit(40).filter(col("x") > lit(0.0)),
     "memory": lambda s, f: s.table("m").filter(col("id") > lit(7)),
     "cached": lambda s, f: s.table("a").cache().filter(col("x") > lit(3.0)),
-    "tail": lambda s, f: s.table("a").sort(col("x"), col("id")).tail(5),
+    "tail": lambda s, f: s.table("a").sort(*map(col, s.table("a").schema().names)).tail(5),
     # Two sources of one name: only what both filter by would be applied early.
     "with_itself": lambda s, f: (
         _tables(s).select("id").union(s.table("a").filter(col("x") < lit(-8.0)).select("id"))

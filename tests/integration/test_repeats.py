@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import datafusion
 import pyarrow as pa
@@ -291,3 +292,28 @@ def test_statistics_leave_a_scan_as_it_was(folder):
     assert again.display() == leaf.display()
     with pytest.raises(ValueError, match="not scanned"):
         over_ranges(serialised, [[FileRange("/elsewhere.parquet", 4, 5)]])
+
+
+def test_a_frame_that_is_not_planned_keeps_the_meaning_of_its_names(tmp_path, folder, ready):
+    _, ours = sessions(folder)
+    pq.write_table(table(0, 10), tmp_path / "other.parquet")
+    query = "SELECT count(*) AS n, sum(k) AS s FROM t WHERE id >= 0"
+    (before,) = [ours.sql(query).to_pylist() for _ in range(3)][-1:]
+    waiting, derived = ours.sql(query), ours.sql(query).select("n")
+    assert "df" not in vars(waiting)
+    ours.deregister_table("t")
+    ours.register_parquet("t", str(tmp_path / "other.parquet"))
+    assert ours.sql(query).to_pylist()[0]["n"] == 10
+    assert waiting.to_pylist() == before
+    assert derived.to_pylist() == [{"n": before[0]["n"]}]
+    assert waiting.schema().names == ["n", "s"]
+    assert ours.sql(query).execution_plan() is not None
+
+
+def test_threads_run_one_statement_at_a_time_or_together(folder):
+    plain, ours = sessions(folder)
+    query = "SELECT k, count(*), min(word) FROM t WHERE id < 9000 GROUP BY k ORDER BY k"
+    expected = plain.sql(query).to_pylist()
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: ours.sql(query).to_pylist(), range(64)))
+    assert all(rows == expected for rows in found)
