@@ -22,6 +22,7 @@ import pyarrow.dataset as ds
 from lm_datafusion.dataset.extent import Extent
 from lm_datafusion.dataset.sorting import sorted_batches
 from lm_datafusion.errors import OptionError
+from lm_datafusion.formats.parquet.decode import without_views
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.plan import ScanRequest
 from lm_datafusion.predicate.conjunct import check_expressions
@@ -145,7 +146,11 @@ class LateScanner(ds.Scanner):
     def _reordered(self, table: pa.Table, order: npt.NDArray[np.int64]) -> pa.Table:
         if not self.projected_schema:
             return _table_without_columns(len(order))
-        return table.take(pa.array(order))
+        rows = pa.array(order)
+        columns = [
+            without_views(column).take(rows).cast(column.type) for column in table.itercolumns()
+        ]
+        return pa.Table.from_arrays(columns, schema=table.schema)
 
     def count_rows(self) -> int:
         """How many rows there are."""

@@ -37,10 +37,18 @@ class Repeats:
         # None: seen once, or not to be prepared.
         self._seen: OrderedDict[Hashable, PreparedStatement | None] = OrderedDict()
         self._left_alone: set[Hashable] = set()
+        self._generation = 0
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Prepares nothing from now on: files may come and go, and DataFusion would notice."""
+        self._is_stopped = True
+        self.forget()
 
     def forget(self) -> None:
         """Begins anew: names or settings may mean something else."""
         with self._lock:
+            self._generation += 1
             self._seen.clear()
             self._left_alone.clear()
 
@@ -65,13 +73,16 @@ class Repeats:
             while len(self._seen) > STATEMENTS_KEPT:
                 dropped, _ = self._seen.popitem(last=False)
                 self._left_alone.discard(dropped)
-            if is_new or key in self._left_alone:
+            if is_new or self._is_stopped or key in self._left_alone:
                 return None
+            generation = self._generation
         if known is not None and known.is_current:
             return known
         found = plans()
         made = PreparedStatement(found) if found else None
         with self._lock:
+            if generation != self._generation:
+                return None  # names may mean something else by now
             if made is None:
                 self._left_alone.add(key)
             elif key in self._seen:

@@ -188,6 +188,10 @@ class QueryServer:
         routed = self._routed(frame, statement)
         return self._run(frame.native, routed, statement, epoch, runs=runs)
 
+    def files_listed_anew(self) -> None:
+        """Says that DataFusion lists files each time: no plan may be kept for files of before."""
+        self._repeats.stop()
+
     def is_ready(self, text: str, options: ScanOptions | None) -> bool:
         """Whether a plan is ready for a statement, so that DataFusion need not plan it again."""
         return not self._is_catalog_shared and self._repeats.is_ready((text, options))

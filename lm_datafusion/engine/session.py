@@ -98,6 +98,8 @@ _SAME_SESSION = (
     "with_physical_extension_codec",
     "with_python_udf_inlining",
 )
+# Settings of how long DataFusion keeps a list of a table's files; by default for ever.
+_LISTING = "list_files_cache"
 # Statements that change nothing when they are planned.
 _QUERY = re.compile(
     r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:SELECT|WITH|VALUES|EXPLAIN)\b", re.IGNORECASE | re.DOTALL
@@ -222,6 +224,8 @@ class SessionContext(datafusion.SessionContext):
                 self._late(planned, epoch, options=scan_options, statement=statement)
             )
         is_query = _QUERY.match(query) is not None
+        if not is_query and _LISTING in query.lower():
+            self._server.files_listed_anew()
         with nullcontext() if is_query else self._server.catalog_changing():
             native = super().sql(query, checks, param_values, **named_params)
         kind = _root(native)

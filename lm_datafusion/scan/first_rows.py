@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from lm_datafusion.errors import GaveUpError
+from lm_datafusion.formats.parquet.decode import without_views
 from lm_datafusion.formats.parquet.statistics import PageStatistics
 from lm_datafusion.plan import RowFilter
 from lm_datafusion.plan.ordering import UNKNOWN_KEY
@@ -314,15 +315,6 @@ def carried_columns(plan: ReadPlan) -> list[str]:
         and not pa.types.is_dictionary(field.type)
         and not isinstance(field.type, pa.BaseExtensionType)
     ]
-
-
-def without_views(values: Values) -> Values:
-    """Views as plain text or bytes: PyArrow cannot filter them."""
-    if pa.types.is_string_view(values.type):
-        return values.cast(pa.large_string())
-    if pa.types.is_binary_view(values.type):
-        return values.cast(pa.large_binary())
-    return values
 
 
 def plan_fetch(plan: ReadPlan, found: Found) -> ReadPlan:

@@ -86,7 +86,8 @@ def _conditions(scope: Scope, text: str, pieces: list[tuple[int, int]]) -> Itera
     if not isinstance(select, exp.Select) or not _joins_keep_rows(select):
         return
     where = select.args.get("where")
-    if where is None:
+    # DataFusion takes all that follows IS DISTINCT FROM, also behind an AND, for its operand.
+    if where is None or where.find(exp.NullSafeEQ, exp.NullSafeNEQ):
         return
     for part in _split(where.this):
         columns = list(part.find_all(exp.Column))

@@ -75,15 +75,21 @@ LATE = {
     ).filter(col("n") > lit(5)),
     "of_a_view": lambda s, f: _view(s, "SELECT id, x * 2 AS y FROM a").filter(col("id") > lit(9)),
     "of_a_filtering_view": lambda s, f: _view(s, "SELECT id, x FROM a WHERE x > 3").select("id"),
+    "tail": lambda s, f: s.table("a").sort(*every_column(s.table("a"))).tail(5),
     "read_batch_by_batch": lambda s, f: _tables(s).repartition(3).select("id"),
 }
+
+
+def every_column(frame):
+    return [col(f'"{name}"') for name in frame.schema().names]
+
+
 # Frames that DataFusion's reader serves, whatever the path.
 NATIVE = {
     "no_filter": lambda s, f: s.table("a").select("id"),
     "limit_under_the_filter": lambda s, f: s.table("c").limit(40).filter(col("x") > lit(0.0)),
     "memory": lambda s, f: s.table("m").filter(col("id") > lit(7)),
     "cached": lambda s, f: s.table("a").cache().filter(col("x") > lit(3.0)),
-    "tail": lambda s, f: s.table("a").sort(*map(col, s.table("a").schema().names)).tail(5),
     # Two sources of one name: only what both filter by would be applied early.
     "with_itself": lambda s, f: (
         _tables(s).select("id").union(s.table("a").filter(col("x") < lit(-8.0)).select("id"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import datafusion
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lm_datafusion as lm
-from lm_datafusion.engine import prepared
+from lm_datafusion.engine import prepared, serving
 from lm_datafusion.engine.parquet_scan import FileRange, leaves_of, over_ranges, without_statistics
 
 ROWS = 8_000
@@ -317,3 +318,44 @@ def test_threads_run_one_statement_at_a_time_or_together(folder):
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: ours.sql(query).to_pylist(), range(64)))
     assert all(rows == expected for rows in found)
+
+
+def test_a_plan_of_before_does_not_reach_the_catalog_of_after(tmp_path, folder, monkeypatch):
+    """A statement is made ready while its table becomes another one."""
+    _, ours = sessions(folder)
+    pq.write_table(table(0, 10), tmp_path / "other.parquet")
+    query = "SELECT count(*) AS n FROM t WHERE id >= 0"
+    ours.sql(query).collect()
+    prepare, inside, go = serving.prepare, threading.Event(), threading.Event()
+
+    def slowly(*given):
+        plan = prepare(*given)
+        inside.set()
+        go.wait(10)
+        return plan
+
+    monkeypatch.setattr(serving, "prepare", slowly)
+    thread = threading.Thread(target=ours.sql(query).collect)
+    thread.start()
+    inside.wait(10)
+    monkeypatch.setattr(serving, "prepare", prepare)
+    ours.deregister_table("t")
+    ours.register_parquet("t", str(tmp_path / "other.parquet"))
+    assert ours.sql(query).to_pylist() == [{"n": 10}]
+    go.set()
+    thread.join()
+    for _ in range(3):
+        assert ours.sql(query).to_pylist() == [{"n": 10}]
+
+
+def test_files_that_are_listed_each_time_are_planned_each_time(folder, ready):
+    plain, ours = sessions(folder)
+    query = "SELECT count(*) AS n, sum(id) AS s FROM t"
+    for context in (plain, ours):
+        context.sql("SET datafusion.runtime.list_files_cache_limit = '0K'")
+        for _ in range(3):
+            context.sql(query).collect()
+    (folder / "deeper").mkdir()
+    pq.write_table(table(50_000), folder / "deeper" / "9.parquet")
+    assert ours.sql(query).to_pylist() == plain.sql(query).to_pylist()
+    assert not ready

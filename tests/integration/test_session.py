@@ -343,3 +343,40 @@ def test_threads_share_a_context(files):
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         list(pool.map(run, range(16)))
+
+
+@pytest.mark.parametrize("path", ["late", "auto", "native_pushdown"])
+def test_is_distinct_from_takes_all_that_follows(tmp_path, path):
+    """To DataFusion, what is behind an AND too."""
+    file = str(tmp_path / "t.parquet")
+    pq.write_table(pa.table({"a": [5, 6, 7], "c": [True, True, False]}), file)
+    plain, ours = datafusion.SessionContext(), lm.SessionContext(options=lm.ScanOptions(path=path))
+    for context in (plain, ours):
+        context.register_parquet("t", file)
+    query = "SELECT a FROM t WHERE c IS DISTINCT FROM false AND a >= 6 ORDER BY a"
+    assert ours.sql(query).to_pylist() == plain.sql(query).to_pylist() == [{"a": 5}, {"a": 6}]
+
+
+def test_views_of_text_are_read_late(tmp_path):
+    file = str(tmp_path / "v.parquet")
+    table = pa.table(
+        {
+            "n": range(40),
+            "s": pa.array([f"x{i}" for i in range(40)], pa.string_view()),
+            "b": pa.array([b"b%d" % i for i in range(40)], pa.binary_view()),
+        }
+    )
+    pq.write_table(table, file, use_dictionary=False, row_group_size=7)
+    plain, ours = (
+        datafusion.SessionContext(),
+        lm.SessionContext(options=lm.ScanOptions(path="late")),
+    )
+    for context in (plain, ours):
+        context.register_parquet("v", file)
+    for query in [
+        "SELECT * FROM v WHERE n % 3 = 1 ORDER BY n",
+        "SELECT * FROM v WHERE n % 3 = 1 AND s > 'x1' ORDER BY s DESC LIMIT 3",
+    ]:
+        expected = plain.sql(query).to_arrow_table()
+        assert ours.sql(query).to_arrow_table().equals(expected)
+    assert lm.dataset(file).take([30, 1, 1])["s"].to_pylist() == ["x30", "x1", "x1"]

@@ -350,9 +350,18 @@ class RowGroupDecoder:
         return DecodedColumn(rows=RowSelection.all(len(values)), values=_single(values))
 
 
+def without_views(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Views as plain text or bytes: PyArrow cannot filter them."""
+    if pa.types.is_string_view(values.type):
+        return values.cast(pa.large_string())
+    if pa.types.is_binary_view(values.type):
+        return values.cast(pa.large_binary())
+    return values
+
+
 def _single(values: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """One array where there is one; chunks that overflow an array together stay apart."""
-    return values.chunk(0) if values.num_chunks == 1 else values
+    return without_views(values.chunk(0) if values.num_chunks == 1 else values)
 
 
 def _codes_fit(values: pa.ChunkedArray) -> bool:
