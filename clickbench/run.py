@@ -56,6 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="timed runs of each query and engine; 3 are too few to tell noise, default 5",
     )
     parser.add_argument(
+        "--warm-ups",
+        type=_positive_int,
+        default=3,
+        metavar="N",
+        help="runs before the timed ones, if hot: an engine may need some to learn; default 3",
+    )
+    parser.add_argument(
         "--threads",
         type=_positive_int,
         default=_cores(),
@@ -125,7 +132,7 @@ def _run(arguments: argparse.Namespace) -> int:
         contenders=contenders,
         referee=Referee(files, arguments.threads),
         files=files if arguments.cold else None,
-        repeats=arguments.repeat,
+        counts=(arguments.repeat, arguments.warm_ups),
         say=lambda line: print(line, flush=True),
         guard=lambda: check_unchanged(files, results.data["settings"]["data"]),
     )
@@ -151,6 +158,7 @@ def _open_results(
         "engines": list(caps),
         "queries": arguments.queries,
         "repeat": arguments.repeat,
+        "warm_ups": arguments.warm_ups,
         "threads": arguments.threads,
         "cold": arguments.cold,
         "caps_s": caps,

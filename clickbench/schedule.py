@@ -39,7 +39,8 @@ class Schedule:
         contenders: Engines by their words.
         referee: Judges answers.
         files: What is dropped from the page cache for cold runs; None for hot runs.
-        repeats: Timed runs of each query and engine.
+        counts: Timed runs of each query and engine, and runs before those, for hot runs: engines
+            that learn need some.
         say: Takes lines about progress.
         guard: Called before and after each query; raises if runs cannot be compared any more.
     """
@@ -51,7 +52,7 @@ class Schedule:
         contenders: list[Contender],
         referee: Referee,
         files: tuple[str, ...] | None,
-        repeats: int,
+        counts: tuple[int, int],
         say: Callable[[str], None],
         guard: Callable[[], None],
     ) -> None:
@@ -59,7 +60,7 @@ class Schedule:
         self._contenders = contenders
         self._referee = referee
         self._files = files
-        self._repeats = repeats
+        self._repeats, self._warm_ups = counts
         self._say = say
         self._guard = guard
 
@@ -123,7 +124,8 @@ class Schedule:
         return True
 
     def _warm_up(self, query: Query, contender: Contender) -> None:
-        contender.run(query.sql)
+        for _ in range(self._warm_ups):
+            contender.run(query.sql)
         self._note_pruned(query, contender)
 
     def _note_pruned(self, query: Query, contender: Contender) -> None:

@@ -59,7 +59,7 @@ def make(results, fakes, repeats=2, guard=lambda: None):
         contenders=fakes,
         referee=FakeReferee(),
         files=None,
-        repeats=repeats,
+        counts=(repeats, 1),
         say=lambda line: None,
         guard=guard,
     )
