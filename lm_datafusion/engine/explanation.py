@@ -68,6 +68,8 @@ class ReferencePlan:
         bytes_total: Size of the files.
         bytes_estimated: Compressed bytes of all columns in play in the row groups left: what is
             fetched at most.
+        mechanism: How a scan goes that need not see all rows.
+        order: What is known of the order of rows, and from what.
     """
 
     table: str
@@ -84,9 +86,13 @@ class ReferencePlan:
     rows_estimated: int = 0
     bytes_total: int = 0
     bytes_estimated: int = 0
+    mechanism: str = ""
+    order: str = ""
 
     def __str__(self) -> str:
         lines = [f"{self.table}: {_PATHS[self.path]}", *_wrapped("why", self.reason)]
+        lines += _wrapped("how", self.mechanism) if self.mechanism else []
+        lines += _wrapped("order", self.order) if self.order else []
         lines += self._pruning_lines()
         lines += self._late_lines() if self.path == "late" else self._native_lines()
         rows = f"about {self.rows_estimated:,} rows" if self.filters else "every row"
@@ -180,7 +186,7 @@ def _read_plan(reference: RoutedReference, columns: tuple[str, ...]) -> dict[str
         conjuncts = to_conjuncts(reference.filters, names, table.schema)
     else:
         conjuncts = reference.late.conjuncts
-    request = ScanRequest(conjuncts=conjuncts, columns=columns)
+    request = ScanRequest(conjuncts=conjuncts, columns=columns, first=reference.route.first)
     plan = plan_scan(table, request, options, metrics)
     report = metrics.report()
     sizes = [_column_bytes(task, table, options) for task in plan.tasks]
@@ -212,6 +218,8 @@ def _read_plan(reference: RoutedReference, columns: tuple[str, ...]) -> dict[str
         "rows_left": rows_left,
         "rows_estimated": math.ceil(rows_left * kept),
         "bytes_estimated": size((*seen, *rest)),
+        "mechanism": report.mechanism,
+        "order": report.order,
     }
 
 

@@ -160,6 +160,8 @@ def test_auto_chooses_it_where_bounds_lead_to_the_rows(large, order):
     query = f"SELECT * FROM t WHERE level = 7 ORDER BY ts {order} LIMIT 10"
     said = str(ours.explain_scan(query))
     assert "bounds of ts lead to the first rows" in said
+    assert "pages in the order of the best key" in " ".join(said.split())
+    assert "order    " in said
     assert ours.sql(query).to_pylist() == plain.sql(query).to_pylist()
     (report,) = ours.scan_reports()
     assert report.path == "late"
