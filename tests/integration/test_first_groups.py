@@ -102,3 +102,14 @@ def test_small_tables_are_left_alone(folder):
     _, ours = sessions(folder, path="auto")
     ours.sql('SELECT "user", count(*) FROM t GROUP BY "user" LIMIT 5').collect()
     assert ours.scan_reports()[0].path == "native"
+
+
+def test_groups_that_the_first_rows_do_not_show_are_not_lost(folder, monkeypatch):
+    monkeypatch.setattr(first_groups, "ROWS_LOOKED_AT", 1_000)
+    plain, ours = sessions(folder)
+    query = 'SELECT "user", count(*) FROM t WHERE x = 3 GROUP BY "user"'
+    everything = set(map(repr, plain.sql(query).to_pylist()))
+    found = list(map(repr, ours.sql(f"{query} LIMIT 30").to_pylist()))
+    assert len(found) == len(set(found)) == 30
+    assert set(found) <= everything
+    assert "too few groups" in ours.scan_reports()[0].reason

@@ -405,3 +405,16 @@ class TestShare:
     def test_of_nothing_left_to_ask(self, path):
         assert self.share(path, "id < -1").share == 1.0
         assert self.share(path, "id >= 0").share == 1.0
+
+
+def test_what_another_condition_says_about_nan_is_no_fact_of_one(tmp_path):
+    """In `x > 31 AND x < 100` NaN need not be feared, in `x > 31` it passes."""
+    path = str(tmp_path / "nan.parquet")
+    values = (
+        [float(i % 10) for i in range(99)] + [float("nan")] + [20.0 + i % 41 for i in range(100)]
+    )
+    pq.write_table(pa.table({"x": values}), path, max_rows_per_page=100, write_page_index=True)
+    dataset = lm.dataset(path, options=ScanOptions(reorder_filters=False))
+    both = dataset.to_table(filter="x > 31 AND x < 100").num_rows
+    assert both == sum(31 < x < 100 for x in values)
+    assert dataset.to_table(filter="x > 31").num_rows == both + 1
