@@ -96,6 +96,19 @@ def compare_engines(data: dict[str, Any], baseline: str, contender: str) -> Comp
     return Comparison(baseline=baseline, contender=contender, lines=lines, summary=_summary(lines))
 
 
+def only_queries(data: dict[str, Any], numbers: tuple[int, ...]) -> dict[str, Any]:
+    """The contents of a results file, with some queries only.
+
+    Raises:
+        ResultsError: One of them was not run.
+    """
+    names = [f"q{number:02}" for number in numbers]
+    missing = [name for name in names if name not in data["queries"]]
+    if missing:
+        raise ResultsError(f"the results have no {', '.join(missing)}")
+    return {**data, "queries": {name: data["queries"][name] for name in names}}
+
+
 def cost_of(part: dict[str, Any], word: str) -> Cost | None:
     """What a query cost an engine; None without a run."""
     runs = part["engines"].get(word, {}).get("runs", [])

@@ -23,6 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("results", metavar="RESULTS", help="file that `run` wrote")
     parser.add_argument("--html", metavar="FILE", help="write the report as one page, too")
     parser.add_argument(
+        "--queries", metavar="LIST", help="numbers and ranges, as 20-26; default: all of the run"
+    )
+    parser.add_argument(
         "--baseline", metavar="ENGINE", help="default: datafusion, or the first engine of the run"
     )
     parser.add_argument(
@@ -32,18 +35,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Prints the report; 0, or 2 if there is nothing to report on."""
-    from clickbench.comparison import compare_engines
+    from clickbench.comparison import compare_engines, only_queries
+    from clickbench.queries import QueryChoiceError, parse_choice
     from clickbench.report_html import render_html
     from clickbench.report_text import render_text
     from clickbench.results import ResultsError, load_results
 
     try:
         data = load_results(arguments.results)
+        if arguments.queries:
+            data = only_queries(data, parse_choice(arguments.queries))
         words = data["settings"]["engines"]
         baseline = arguments.baseline or _preferred(words, "datafusion", words[0])
         contender = arguments.contender or _preferred(words, "lm", words[-1])
         comparison = compare_engines(data, baseline, contender)
-    except ResultsError as error:
+    except (QueryChoiceError, ResultsError) as error:
         print(f"clickbench report: {error}", file=sys.stderr)
         return 2
     print(render_text(data, comparison))

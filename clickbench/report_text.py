@@ -79,10 +79,22 @@ def _times(comparison: Comparison) -> str:
             band(line),
             _cpu(line.baseline),
             _cpu(line.contender),
+            _peak(line.baseline),
+            _peak(line.contender),
         )
         for line in comparison.lines
     ]
-    head = ("Query", base, cont, "Change", "Noise band", f"{base} CPU", f"{cont} CPU")
+    head = (
+        "Query",
+        base,
+        cont,
+        "Change",
+        "Noise band",
+        f"{base} CPU",
+        f"{cont} CPU",
+        f"{base} memory",
+        f"{cont} memory",
+    )
     return _table(head, rows)
 
 
@@ -198,6 +210,10 @@ def _wall(cost: Cost | None) -> str:
 
 def _cpu(cost: Cost | None) -> str:
     return "" if cost is None else milliseconds(cost.cpu_s)
+
+
+def _peak(cost: Cost | None) -> str:
+    return "" if cost is None else size(cost.peak_bytes)
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -6,6 +6,9 @@ the peak memory and the answer are kept. Answers are compared, and a wrong one m
 status 1. A run that was interrupted goes on where it stopped when it is started again with the
 same words.
 
+A process keeps memory for the next query. To compare the peak memory of queries, rather than what
+was the most up to then, give each query processes of its own with --restart.
+
 Engines: datafusion; datafusion-pushdown (pushdown_filters and reorder_filters on); lm
 (lm_datafusion.SessionContext without a condition cache; lm:late and so on force a path,
 lm:remember remembers conditions, lm:dataset registers lm_datafusion.dataset); duckdb; polars;
@@ -75,6 +78,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="before each run, open the engine anew and drop the files from the page cache",
     )
     parser.add_argument(
+        "--restart",
+        action="store_true",
+        help="begin each query with new processes: peak memory is then that of the query alone",
+    )
+    parser.add_argument(
         "--cap",
         type=_cap,
         action="append",
@@ -110,7 +118,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from clickbench.engines import parse_engines
     from clickbench.machine import check_unchanged, find_files
     from clickbench.referee import Referee
-    from clickbench.schedule import Schedule
+    from clickbench.schedule import Manner, Schedule
 
     words = parse_engines(arguments.engines)
     caps = _caps(arguments.cap, words)
@@ -131,8 +139,12 @@ def _run(arguments: argparse.Namespace) -> int:
         results=results,
         contenders=contenders,
         referee=Referee(files, arguments.threads),
-        files=files if arguments.cold else None,
-        counts=(arguments.repeat, arguments.warm_ups),
+        manner=Manner(
+            repeats=arguments.repeat,
+            warm_ups=arguments.warm_ups,
+            cold_files=files if arguments.cold else None,
+            restarts=arguments.restart,
+        ),
         say=lambda line: print(line, flush=True),
         guard=lambda: check_unchanged(files, results.data["settings"]["data"]),
     )
@@ -161,6 +173,7 @@ def _open_results(
         "warm_ups": arguments.warm_ups,
         "threads": arguments.threads,
         "cold": arguments.cold,
+        "restart": arguments.restart,
         "caps_s": caps,
         "versions": versions(tuple(caps)),
     }

@@ -5,9 +5,9 @@ In: queries, contenders, a results file. Out: the results file, complete.
 For each query, for each repeat, each engine runs once; the order rotates, so that what disturbs
 the machine for a while disturbs all alike, and nobody always runs first; every other repeat it is
 turned around, so that nobody always runs after the same engine. Before the first repeat
-each engine runs once untimed, and tells what it pruned; cold runs instead begin with an engine
-that was opened anew and files the system has forgotten. After the last repeat the answers of all
-runs are judged.
+each engine runs some times untimed, and tells what it pruned; cold runs instead begin with an
+engine that was opened anew and files the system has forgotten. After the last repeat the answers
+of all runs are judged.
 
 Invariant: a run that is in the file is not made again, and the file has every run that ended.
 """
@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from clickbench import page_cache
@@ -31,6 +32,24 @@ if TYPE_CHECKING:
     from clickbench.results import Results
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How each query is run.
+
+    Attributes:
+        repeats: Timed runs of each engine.
+        warm_ups: Runs before those, if hot: engines that learn need some.
+        cold_files: What is dropped from the page cache for cold runs; None for hot runs.
+        restarts: Whether each query begins with new processes, in which no earlier query has left
+            memory.
+    """
+
+    repeats: int
+    warm_ups: int
+    cold_files: tuple[str, ...] | None = None
+    restarts: bool = False
+
+
 class Schedule:
     """All runs of a benchmark.
 
@@ -38,9 +57,7 @@ class Schedule:
         results: Has the runs made so far.
         contenders: Engines by their words.
         referee: Judges answers.
-        files: What is dropped from the page cache for cold runs; None for hot runs.
-        counts: Timed runs of each query and engine, and runs before those, for hot runs: engines
-            that learn need some.
+        manner: How each query is run.
         say: Takes lines about progress.
         guard: Called before and after each query; raises if runs cannot be compared any more.
     """
@@ -51,16 +68,14 @@ class Schedule:
         results: Results,
         contenders: list[Contender],
         referee: Referee,
-        files: tuple[str, ...] | None,
-        counts: tuple[int, int],
+        manner: Manner,
         say: Callable[[str], None],
         guard: Callable[[], None],
     ) -> None:
         self._results = results
         self._contenders = contenders
         self._referee = referee
-        self._files = files
-        self._repeats, self._warm_ups = counts
+        self._manner = manner
         self._say = say
         self._guard = guard
 
@@ -73,6 +88,7 @@ class Schedule:
             missing = self._missing(query, index)
             self._guard()
             if missing:
+                self._restart()
                 self._measure(query, missing)
                 self._guard()
                 made += 1
@@ -86,7 +102,7 @@ class Schedule:
     def _missing(self, query: Query, index: int) -> list[tuple[int, Contender]]:
         """Runs to make, in their order."""
         missing = []
-        for repeat in range(self._repeats):
+        for repeat in range(self._manner.repeats):
             shift = (repeat + index) % len(self._contenders)
             order = self._contenders[shift:] + self._contenders[:shift]
             for contender in reversed(order) if repeat % 2 else order:
@@ -97,17 +113,22 @@ class Schedule:
 
     def _measure(self, query: Query, missing: list[tuple[int, Contender]]) -> None:
         out = set()
-        if self._files is None:
+        if self._manner.cold_files is None:
             for contender in dict.fromkeys(contender for _, contender in missing):
                 if not self._attempt(query, contender, self._warm_up):
                     out.add(contender.word)
         for _, contender in missing:
             if contender.word not in out and not self._attempt(query, contender, self._timed):
                 out.add(contender.word)
-        if self._files is not None:
+        if self._manner.cold_files is not None:
             for contender in dict.fromkeys(contender for _, contender in missing):
                 if contender.word not in out:
                     self._note_pruned(query, contender)
+
+    def _restart(self) -> None:
+        if self._manner.restarts:
+            for contender in self._contenders:
+                contender.close()
 
     def _attempt(
         self, query: Query, contender: Contender, action: Callable[[Query, Contender], None]
@@ -124,7 +145,7 @@ class Schedule:
         return True
 
     def _warm_up(self, query: Query, contender: Contender) -> None:
-        for _ in range(self._warm_ups):
+        for _ in range(self._manner.warm_ups):
             contender.run(query.sql)
         self._note_pruned(query, contender)
 
@@ -134,9 +155,9 @@ class Schedule:
             self._results.engine(query, contender.word)["pruned"] = contender.pruned(query.sql)
 
     def _timed(self, query: Query, contender: Contender) -> None:
-        if self._files is not None:
+        if self._manner.cold_files is not None:
             contender.reopen()
-            page_cache.drop(self._files)
+            page_cache.drop(self._manner.cold_files)
         reply = contender.run(query.sql)
         run = {name: reply[name] for name in ("wall_s", "cpu_s", "peak_bytes", "digest")}
         self._results.add_run(query, contender.word, run, reply["rows"])

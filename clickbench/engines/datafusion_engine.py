@@ -96,12 +96,13 @@ class LateDataFusion:
         self._path = "auto" if self._remembers else path
         self._context: lm_datafusion.SessionContext | None = None
         self._dataset: lm_datafusion.LateDataset | None = None
-        self._native = DataFusion(pushdown=path == "native_pushdown")
+        self._files: tuple[str, ...] = ()
+        self._threads = 0
         self._seen: list[ScanReport] = []
 
     def open(self, files: Sequence[str], threads: int) -> None:
         """Makes the session and the view."""
-        self._native.open(files, threads)
+        self._files, self._threads = tuple(files), threads
         if self._path == "dataset":
             options = lm_datafusion.ScanOptions(
                 threads=threads, string_type="string_view", condition_cache_bytes=0
@@ -131,7 +132,7 @@ class LateDataFusion:
         old = {id(report) for report in self._seen}
         reports = [report for report in self._reports() if id(report) not in old]
         if not reports:
-            return self._native.pruned(sql)
+            return self._read_by_datafusion(sql)
         paths = {report.path for report in reports}
         if paths == {"late"}:
             held = {"condition_cache_bytes": lm_datafusion.condition_cache_bytes()}
@@ -141,7 +142,6 @@ class LateDataFusion:
 
     def close(self) -> None:
         """Drops the session."""
-        self._native.close()
         self._context = None
         self._dataset = None
         self._seen = []
@@ -151,6 +151,12 @@ class LateDataFusion:
         """The open session."""
         assert self._context is not None, "not open"
         return self._context
+
+    def _read_by_datafusion(self, sql: str) -> dict[str, Any]:
+        """By a session of DataFusion's that is there for this only: what it keeps is memory."""
+        native = DataFusion(pushdown=self._path == "native_pushdown")
+        native.open(self._files, self._threads)
+        return native.pruned(sql)
 
     def _reports(self) -> list[ScanReport]:
         source = self.context if self._dataset is None else self._dataset

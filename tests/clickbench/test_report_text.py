@@ -42,6 +42,9 @@ def test_a_line_of_the_table(data, lines, query, kind):
     times = cells(lines[: len(lines) // 2], f"Query {query} ")
     assert times[1:3] == [median_ms(data, name, e) for e in ("datafusion", "lm")]
     assert times[5:7] == [median_ms(data, name, e, "cpu_s") for e in ("datafusion", "lm")]
+    engines = data["queries"][name]["engines"]
+    peaks = [max(run["peak_bytes"] for run in engines[e]["runs"]) for e in ("datafusion", "lm")]
+    assert times[7:9] == [size(peak) for peak in peaks]
     assert times[3].endswith(kind)
     low, _, high = times[4].split()
     assert (float(low) <= 1.0 <= float(high)) == (kind == "no change")
@@ -130,6 +133,23 @@ def test_the_command(data, tmp_path, capsys):
     assert "duckdb against datafusion" in page.read_text()
     assert main(["report", str(tmp_path / "none.json")]) == 2
     assert "is not there" in capsys.readouterr().err
+
+
+def test_some_queries(data, tmp_path, capsys):
+    results = tmp_path / "results.json"
+    results.write_text(json.dumps(data))
+    assert main(["report", str(results), "--queries", "1,4-5"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    total = sum(
+        statistics.median(run["wall_s"] for run in data["queries"][name]["engines"]["lm"]["runs"])
+        for name in ("q01", "q04", "q05")
+    )
+    assert cells(shown, "Total Time (lm)")[1] == f"{total * 1e3:.2f}ms"
+    assert main(["report", str(results), "--queries", "43"]) == 2
+    del data["queries"]["q04"]
+    results.write_text(json.dumps(data))
+    assert main(["report", str(results), "--queries", "1,4"]) == 2
+    assert "have no q04" in capsys.readouterr().err
 
 
 def test_sizes():

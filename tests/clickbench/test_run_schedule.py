@@ -8,7 +8,7 @@ from clickbench.contender import CapError, ContenderError
 from clickbench.machine import DataError, check_unchanged, fingerprint
 from clickbench.queries import Query
 from clickbench.results import Results, ResultsError, load_results
-from clickbench.schedule import Schedule, wrong_engines
+from clickbench.schedule import Manner, Schedule, wrong_engines
 
 QUERIES = (Query(name="q00", sql="zero"), Query(name="q01", sql="one"))
 
@@ -28,6 +28,9 @@ class Fake:
             raise self.fails_with
         rows = self.answer
         return {"wall_s": 1.0, "cpu_s": 1.0, "peak_bytes": 1, "digest": str(rows), "rows": rows}
+
+    def close(self):
+        self.calls.append(("close", self.word))
 
     def pruned(self, sql):
         raise ContenderError("does not tell")
@@ -53,13 +56,12 @@ def results(tmp_path):
     return Results.begin(str(tmp_path / "results.json"), {"engines": ["a", "b", "c"]}, {})
 
 
-def make(results, fakes, repeats=2, guard=lambda: None):
+def make(results, fakes, repeats=2, guard=lambda: None, restarts=False):
     return Schedule(
         results=results,
         contenders=fakes,
         referee=FakeReferee(),
-        files=None,
-        counts=(repeats, 1),
+        manner=Manner(repeats=repeats, warm_ups=1, restarts=restarts),
         say=lambda line: None,
         guard=guard,
     )
@@ -83,6 +85,15 @@ def test_runs_that_are_there_are_not_made_again(results, fakes, calls):
     make(results, fakes).run(QUERIES)
     assert calls == [("one", "b")] * 2, "one run to warm up and the one that was missing"
     assert load_results(results.path) == kept
+
+
+def test_each_query_may_begin_with_new_processes(results, fakes, calls):
+    make(results, fakes, repeats=1, restarts=True).run(QUERIES)
+    begins = [place for place, (sql, _) in enumerate(calls) if sql == "close"]
+    assert begins == [0, 1, 2, 9, 10, 11], "before the runs of each query, all three"
+    calls.clear()
+    make(results, fakes, repeats=1, restarts=True).run(QUERIES)
+    assert not calls, "nothing is missing"
 
 
 def test_a_wrong_answer_is_found(results, fakes):
