@@ -46,13 +46,14 @@ from lm_datafusion.scan.visit_estimate import estimate_visits
 from lm_datafusion.storage import LocalStorage
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from datafusion import Expr
 
     from lm_datafusion.engine.plan_scans import PlannedScan
     from lm_datafusion.engine.tables import ParquetTable
     from lm_datafusion.engine.two_phases import TwoPhases
+    from lm_datafusion.formats.parquet.footer import FileFacts
     from lm_datafusion.options import AccessPath, ScanOptions
     from lm_datafusion.plan import FirstRows, ReadPlan
     from lm_datafusion.scan.visit_estimate import VisitEstimate
@@ -309,12 +310,23 @@ def _weights(
 ) -> Weights:
     """As the first row group of the first file has them."""
     facts = load_facts(LocalStorage(), table.files[0].path, options)
-    if not facts.num_row_groups or not facts.row_count(0):
+    if not facts.num_row_groups:
         return Weights(0.0, 0.0)
-    weights = {}
-    for name in columns:
-        chunks = facts.chunks_of(0, facts.schema.get_field_index(name))
-        size = sum(chunk.metadata.total_uncompressed_size for chunk in chunks)
-        weights[name] = VALUE_WEIGHT * len(chunks) + size / facts.row_count(0)
+    weights = weight_per_row(facts, 0, columns)
     inside = sum(weight for name, weight in weights.items() if name in narrow)
     return Weights(inside, sum(weights.values()) - inside)
+
+
+def weight_per_row(facts: FileFacts, row_group: int, columns: Iterable[str]) -> dict[str, float]:
+    """What decoding one row of each column weighs."""
+    rows = facts.row_count(row_group)
+    if not rows:
+        return dict.fromkeys(columns, 0.0)
+    weights = {}
+    for name in columns:
+        column = facts.schema.get_field_index(name)
+        # A file may lack a column of its table.
+        chunks = facts.chunks_of(row_group, column) if column >= 0 else []
+        size = sum(chunk.metadata.total_uncompressed_size for chunk in chunks)
+        weights[name] = VALUE_WEIGHT * len(chunks) + size / rows
+    return weights

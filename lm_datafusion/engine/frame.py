@@ -94,6 +94,15 @@ class Statement:
     param_values: dict[str, Any] | None = None
     named_params: dict[str, Any] | None = None
 
+    def planned_as(
+        self,
+        text: str,
+        context: datafusion.SessionContext,
+        checks: datafusion.SQLOptions | None = None,
+    ) -> datafusion.DataFrame:
+        """Another text, planned with the values of this query."""
+        return context.sql(text, checks, self.param_values, **(self.named_params or {}))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:

@@ -1,19 +1,17 @@
 """Statements that run again: plans that are ready to run, over the row groups that can matter.
 
-In: the frame that serves a statement. Out: a `PreparedStatement`, whose plans need no planning.
+In: the frame that serves a statement. Out: a `PreparedPlan`, which needs no planning.
 
 DataFusion plans a statement anew each time, cuts all files of a table into as many parts as there
 are partitions, and rules row groups out when it opens them; what is left is often in one part, and
-then one core works. A plan is serialised once, and
-
-1. its scans get only the row groups that survive our pruning, each as a part of its own, so that
-   partitions share them;
-2. if filter pushdown could pay, there is a second plan with it. Which is faster is measured: both
-   run, and the faster one goes on. The slower one gets another chance after 8, 16, 32, ... runs,
-   unless it was far behind.
+then one core works. A plan is serialised once, and its scans get only the row groups that survive
+our pruning, each as a part of its own, so that partitions share them. So do scans of all row groups
+whose columns are unevenly spread: DataFusion cuts files by the bytes of all columns, and text that
+is read alone may be mostly in one part.
 
 Only plans that come back from their serialised form as they were are used, of nodes that are known
-to. Filters that DataFusion changes while it runs do not: such plans are not prepared.
+to. Filters that DataFusion changes while it runs do not: such plans are not prepared. Which reader
+suits them can still be tried (`can_be_tried`).
 
 Invariant: a prepared plan gives the rows that the frame gives, as long as its files stay the same.
 """
@@ -21,14 +19,14 @@ Invariant: a prepared plan gives the rows that the frame gives, as long as its f
 from __future__ import annotations
 
 import itertools
-import os
 import re
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 from datafusion import ExecutionPlan
 
+from lm_datafusion.engine.choice import weight_per_row
 from lm_datafusion.engine.parquet_scan import (
     FileRange,
     group_count,
@@ -41,6 +39,7 @@ from lm_datafusion.engine.parquet_scan import (
 from lm_datafusion.engine.plan_scans import to_conjuncts
 from lm_datafusion.engine.protobuf import replaced
 from lm_datafusion.engine.tables import as_exact_table
+from lm_datafusion.engine.trial import ReadyPlan
 from lm_datafusion.errors import LateError
 from lm_datafusion.scan import load_facts
 from lm_datafusion.scan.survivors import find_survivors
@@ -78,87 +77,19 @@ _NODES = frozenset(
 MOST_PARTS = 512
 # The share of row groups up to which a scan gets parts of its own.
 _NARROW = 0.5
-# How many times slower a plan may have been to get another chance.
-_FAR_BEHIND = 1.5
-_FIRST_CHANCE = 8
+# How much heavier than their mean the heaviest of DataFusion's parts may be, about.
+_UNEVEN = 1.1
 
 
-@dataclass(slots=True, eq=False)
-class PreparedPlan:
-    """A plan that is ready to run.
-
-    Attributes:
-        serialised: The plan.
-        references: The tables it reads, and how.
-        best_s: Its shortest run so far.
-    """
+@dataclass(slots=True, eq=False, kw_only=True)
+class PreparedPlan(ReadyPlan):
+    """A plan that needs no planning; `serialised` is all of it."""
 
     serialised: bytes
-    references: tuple[RoutedReference, ...]
-    best_s: float = field(default=float("inf"))
 
-    def collect(self, context: SessionContext) -> list[pa.RecordBatch]:
-        """Runs it."""
-        started = time.perf_counter()
+    def _collect(self, context: SessionContext) -> list[pa.RecordBatch]:
         plan = ExecutionPlan.from_bytes(context, self.serialised)
-        batches = [batch.to_pyarrow() for batch in context.execute(plan, 0)]
-        self.best_s = min(self.best_s, time.perf_counter() - started)
-        return batches
-
-
-class PreparedStatement:
-    """The plans of a statement.
-
-    Args:
-        plans: At least one; the one expected to be fastest first.
-    """
-
-    def __init__(self, plans: Sequence[PreparedPlan]) -> None:
-        self._plans = plans
-        self._runs = 0
-        self._next_chance = _FIRST_CHANCE
-        tables = {r.table for plan in plans for r in plan.references}
-        self._tables = tuple(tables)
-        self._folders = _folder_times(self._folder_names())
-
-    @property
-    def is_current(self) -> bool:
-        """Whether its files are the ones it was prepared for, and no file came to their folders."""
-        is_unchanged = all(table.is_unchanged for table in self._tables)
-        return is_unchanged and self._folders == _folder_times(self._folder_names())
-
-    def next_plan(self) -> PreparedPlan:
-        """The plan to run now."""
-        self._runs += 1
-        for plan in self._plans:
-            if plan.best_s == float("inf"):
-                return plan
-        best, *others = sorted(self._plans, key=lambda plan: plan.best_s)
-        if others and self._runs >= self._next_chance:
-            self._next_chance *= 2
-            if others[0].best_s < _FAR_BEHIND * best.best_s:
-                return others[0]
-        return best
-
-    def _folder_names(self) -> set[str]:
-        """The folders of the files, and those between them and what they have in common."""
-        parents = {os.path.dirname(file.path) for table in self._tables for file in table.files}
-        if not parents:
-            return set()
-        root = os.path.commonpath(parents)
-        found = {root}
-        for folder in parents:
-            while folder not in found:
-                found.add(folder)
-                folder = os.path.dirname(folder)  # noqa: PLW2901 upwards
-        return found
-
-
-def _folder_times(names: set[str]) -> dict[str, int] | None:
-    try:
-        return {name: os.stat(name).st_mtime_ns for name in names}
-    except OSError:
-        return None
+        return [batch.to_pyarrow() for batch in context.execute(plan, 0)]
 
 
 def prepare(
@@ -188,19 +119,20 @@ def prepare(
         return None
     except Exception:  # noqa: BLE001 DataFusion says in classes of its own that it cannot
         return None
-    return PreparedPlan(serialised, references)
+    return PreparedPlan(references=references, serialised=serialised)
 
 
-def _can_be_prepared(plan: ExecutionPlan) -> bool:
+def can_be_tried(plan: ExecutionPlan) -> bool:
+    """Whether a plan gives the same rows by whichever of DataFusion's readers."""
     text = plan.display_indent()
     # Which rows a LIMIT takes should not depend on how often it was asked for.
     has_order = "AggregateExec" in text or "SortExec" in text or "PlaceholderRowExec" in text
-    return (
-        plan.partition_count == 1
-        and has_order
-        and set(_NODE.findall(text)) <= _NODES
-        and all(_can_be_cut_loose(leaf) for leaf in leaves_of(plan))
-    )
+    return has_order and set(_NODE.findall(text)) <= _NODES
+
+
+def _can_be_prepared(plan: ExecutionPlan) -> bool:
+    is_one = plan.partition_count == 1
+    return is_one and can_be_tried(plan) and all(map(_can_be_cut_loose, leaves_of(plan)))
 
 
 def _can_be_cut_loose(leaf: ExecutionPlan) -> bool:
@@ -223,18 +155,19 @@ def _reference_of(leaf: bytes, references: tuple[RoutedReference, ...]) -> Route
 
 def _narrowed(leaf: bytes, reference: RoutedReference | None) -> bytes:
     """A scan of the row groups that can matter, in parts that partitions can share."""
-    if reference is None or not reference.filters:
+    if reference is None:
         return without_statistics(leaf)
     try:
         survivors = _survivors(reference)
+        weights = [_weight(survivor, reference) for survivor in survivors]
     except LateError:
         return without_statistics(leaf)
-    if not _should_narrow(survivors, reference):
-        return without_statistics(leaf)
-    total = len(survivors)
-    parts = [FileRange(s.path, s.start, s.start + 1) for s in survivors]
     partitions = group_count(leaf)
-    edges = [total * place // partitions for place in range(partitions + 1)]
+    is_uneven = _unevenness(weights, partitions) > _UNEVEN
+    if len(survivors) > MOST_PARTS or not (is_uneven or _is_narrow(survivors, reference)):
+        return without_statistics(leaf)
+    parts = [FileRange(s.path, s.start, s.start + 1) for s in survivors]
+    edges = _even_edges(weights, partitions)
     return over_ranges(leaf, [parts[a:b] for a, b in itertools.pairwise(edges)])
 
 
@@ -245,11 +178,37 @@ def _survivors(reference: RoutedReference) -> list[Survivor]:
     return find_survivors(as_exact_table(table, options), conjuncts, options)
 
 
-def _should_narrow(survivors: Sequence[Survivor], reference: RoutedReference) -> bool:
-    """Whether so much is ruled out that DataFusion's own parts would be uneven."""
+def _weight(survivor: Survivor, reference: RoutedReference) -> float:
+    """What decoding the rows left of a row group weighs."""
+    facts = load_facts(LocalStorage(), survivor.path, reference.route.options)
+    weight = weight_per_row(facts, survivor.row_group, reference.columns)
+    return survivor.rows_left * sum(weight.values())
+
+
+def _is_narrow(survivors: Sequence[Survivor], reference: RoutedReference) -> bool:
+    """Whether so much is ruled out that what is left is in few of DataFusion's own parts."""
     options = reference.route.options
     total = sum(
         load_facts(LocalStorage(), file.path, options).num_row_groups
         for file in reference.table.files
     )
-    return len(survivors) <= min(MOST_PARTS, _NARROW * total)
+    return len(survivors) <= _NARROW * total
+
+
+def _unevenness(weights: Sequence[float], partitions: int) -> float:
+    """The weight of the heaviest of as many parts of the same length, over their mean.
+
+    That is near to what DataFusion makes of files, which it cuts by bytes of all columns.
+    """
+    total = sum(weights)
+    if not total:
+        return 1.0
+    edges = [len(weights) * place // partitions for place in range(partitions + 1)]
+    return max(sum(weights[a:b]) for a, b in itertools.pairwise(edges)) / (total / partitions)
+
+
+def _even_edges(weights: Sequence[float], partitions: int) -> list[int]:
+    """Where to cut a sequence into parts that weigh about the same."""
+    sums = np.cumsum([0.0, *weights])
+    wanted = sums[-1] * np.arange(1, partitions) / partitions
+    return [0, *np.abs(sums[:, None] - wanted).argmin(axis=0).tolist(), len(weights)]

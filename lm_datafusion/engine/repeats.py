@@ -15,7 +15,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from lm_datafusion.engine.prepared import PreparedStatement
+from lm_datafusion.engine.trial import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from datafusion import SessionContext
 
-    from lm_datafusion.engine.prepared import PreparedPlan
+    from lm_datafusion.engine.trial import ReadyPlan
 
 # A serialised plan takes some ten thousand bytes.
 STATEMENTS_KEPT = 256
@@ -35,7 +35,7 @@ class Repeats:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         # None: seen once, or not to be prepared.
-        self._seen: OrderedDict[Hashable, PreparedStatement | None] = OrderedDict()
+        self._seen: OrderedDict[Hashable, Trial | None] = OrderedDict()
         self._left_alone: set[Hashable] = set()
         self._generation = 0
         self._is_stopped = False
@@ -57,9 +57,7 @@ class Repeats:
         with self._lock:
             return self._seen.get(key) is not None and key not in self._left_alone
 
-    def find(
-        self, key: Hashable, plans: Callable[[], list[PreparedPlan]]
-    ) -> PreparedStatement | None:
+    def find(self, key: Hashable, plans: Callable[[], list[ReadyPlan]]) -> Trial | None:
         """What is ready for a statement.
 
         Args:
@@ -79,7 +77,7 @@ class Repeats:
         if known is not None and known.is_current:
             return known
         found = plans()
-        made = PreparedStatement(found) if found else None
+        made = Trial(found) if found else None
         with self._lock:
             if generation != self._generation:
                 return None  # names may mean something else by now
@@ -90,7 +88,7 @@ class Repeats:
         return made
 
     def collect(
-        self, key: Hashable, plan: PreparedPlan, context: SessionContext
+        self, key: Hashable, plan: ReadyPlan, context: SessionContext
     ) -> list[pa.RecordBatch] | None:
         """Runs a plan that was ready; None if it fails, and then it is not used again."""
         try:

@@ -126,6 +126,11 @@ class RoutedQuery:
         return any(reference.route.is_for_once for reference in self.references)
 
     @property
+    def is_read_by_datafusion(self) -> bool:
+        """Whether DataFusion does all of it."""
+        return self.phases is None and all(r.late is None for r in self.references)
+
+    @property
     def may_give_up(self) -> bool:
         """Whether a scan of ours has to show first that it was the right choice."""
         firsts = [reference.route.first for reference in self.references]

@@ -34,18 +34,17 @@ from lm_datafusion.engine.frame import (
 )
 from lm_datafusion.engine.own_tables import OwnTables
 from lm_datafusion.engine.parquet_scan import scanned_files
-from lm_datafusion.engine.plan_scans import is_named, planned_scans, scanned_columns
-from lm_datafusion.engine.prepared import prepare
+from lm_datafusion.engine.plan_scans import planned_scans, scanned_columns
+from lm_datafusion.engine.preparer import Preparer
 from lm_datafusion.engine.repeats import Repeats
 from lm_datafusion.engine.routing import (
-    CHANGES_BY_ITSELF,
     NO_TEXT,
     TELLS_TIME,
     RoutedQuery,
     Router,
 )
 from lm_datafusion.engine.run_reports import RunReports
-from lm_datafusion.engine.tables import Tables, dotted, same_plan, unparsed
+from lm_datafusion.engine.tables import Tables, dotted, same_plan, same_schema, unparsed
 from lm_datafusion.errors import FileChangedError, GaveUpError
 from lm_datafusion.predicate.literals import quote_identifier
 from lm_datafusion.sql.statement import split_explain
@@ -58,8 +57,6 @@ if TYPE_CHECKING:
 
     from lm_datafusion.engine.parquet_scan import ListedFile
     from lm_datafusion.engine.plan_scans import PlannedScan
-    from lm_datafusion.engine.prepared import PreparedPlan
-    from lm_datafusion.engine.routing import RoutedReference
     from lm_datafusion.engine.tables import ParquetTable, TableName
     from lm_datafusion.engine.two_phases import TwoPhases
     from lm_datafusion.metrics import ScanReport
@@ -71,7 +68,6 @@ _READ_ONLY = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow
 _IN_ALL_PARTITIONS = "SELECT column1 FROM (VALUES (1), (2)) GROUP BY column1"
 # Frames of more nodes that were made by methods run as they are.
 NODES_MADE_AGAIN = 200
-_MEASURED = "tried for a statement that runs again: the faster of two readers goes on"
 # The row that EXPLAIN gets from us.
 PLAN_TYPE = "parquet_scans"
 
@@ -94,6 +90,7 @@ class QueryServer:
         self._repeats = Repeats()
         self._unplanned: weakref.WeakSet[LateDataFrame] = weakref.WeakSet()
         self._own_tables = OwnTables(context, self._tables)
+        self._preparer = Preparer(context, self._tables, self._own_tables, self._newly_routed)
         self._lock = threading.Lock()
         self._thread = threading.local()
         self._is_catalog_shared = False
@@ -175,7 +172,7 @@ class QueryServer:
             return frame.native
         epoch = self.epoch
         if frame.statement is None:
-            left = self._newly_routed(frame, None)
+            left = self._newly_routed(frame.native, frame.scan_options, None)
             reasons = [reference.route.reason for reference in left.references]
             if reasons and NO_TEXT not in reasons:
                 # Nothing to gain from another reader: not even SQL is made of it.
@@ -214,60 +211,15 @@ class QueryServer:
         ):
             return None
         key = (statement.text, frame.scan_options)
-        ready = self._repeats.find(key, lambda: self._prepared(frame, statement))
+        ready = self._repeats.find(
+            key,
+            lambda: self._preparer.prepare(frame.native, statement, self._routed(frame, statement)),
+        )
         if ready is None or not self._is_now(frame.epoch):
             return None
         plan = ready.next_plan()
         self._thread.run = RunReports(plan.references)
         return self._repeats.collect(key, plan, self._context)
-
-    def _prepared(self, frame: LateDataFrame, statement: Statement) -> list[PreparedPlan]:
-        """The plans of a statement, made ready."""
-        try:
-            if not self._can_repeat(frame):
-                return []
-            first = self._routed(frame, statement)
-            plans = []
-            for routed in (first, *self._others(frame, statement, first)):
-                if routed.phases is not None or any(r.late is not None for r in routed.references):
-                    return []
-                with self._own_tables.of(routed.references, RunReports(routed.references)):
-                    text = routed.text
-                    served = frame.native if text is None else self._plan(text, statement)
-                    plan = prepare(self._context, served, routed.references)
-                if plan is not None and _same_schema(served, frame.native):
-                    plans.append(plan)
-        except Exception:  # noqa: BLE001 the frame itself says what is wrong, if anything
-            return []
-        return plans
-
-    def _can_repeat(self, frame: LateDataFrame) -> bool:
-        """Whether a frame's plan means the same at another time: all its tables are files."""
-        plan = frame.native.logical_plan()
-        names = planned_scans(frame.native.optimized_logical_plan())
-        tables = [self._tables.known_table(name) for name in names]
-        return (
-            not CHANGES_BY_ITSELF.search(plan.display_indent())
-            and not self._tables.has_own_function(frame.native)
-            and all(table is not None and table.is_unchanged for table in tables)
-        )
-
-    def _others(
-        self, frame: LateDataFrame, statement: Statement, routed: RoutedQuery
-    ) -> list[RoutedQuery]:
-        """The same statement by the path that might be faster, if any might."""
-        paths = {reference.route.path for reference in routed.references}
-        is_free = all(reference.route.options.path == "auto" for reference in routed.references)
-        if not is_free or not any(map(_reads_more_than_filters, routed.references)):
-            return []
-        other = "native" if paths == {"native_pushdown"} else "native_pushdown"
-        options = routed.references[0].route.options.with_changes(path=other)
-        tried = LateDataFrame(
-            frame.native, self, options=options, statement=statement, epoch=frame.epoch
-        )
-        found = self._newly_routed(tried, statement)
-        is_other = {reference.route.path for reference in found.references} == {other}
-        return [found.because(_MEASURED)] if is_other else []
 
     def _made_again(self, frame: LateDataFrame, epoch: int) -> DataFrame | None:
         """The frame made by the same methods of frames over other readers; None if it cannot be.
@@ -292,7 +244,7 @@ class QueryServer:
                 served = rebuilt(frame, lambda source: self._source(source, routed[id(source)]))
         except Exception:  # noqa: BLE001 the frame itself says what is wrong, if anything
             return None
-        if not _same_schema(served, frame.native) or not self._is_now(epoch):
+        if not same_schema(served, frame.native) or not self._is_now(epoch):
             return None
         self._thread.run = run
         return served
@@ -343,7 +295,7 @@ class QueryServer:
                 else:
                     served = self._plan(words + routed.text, statement)
             is_same = self._is_now(epoch) or self._is_read(routed, statement, native)
-            if is_same and _same_schema(served, native):
+            if is_same and same_schema(served, native):
                 return served
             reason = "the catalog has changed, or the schema would have"
         except FileChangedError:
@@ -484,12 +436,13 @@ class QueryServer:
 
     def _routed(self, frame: LateDataFrame, statement: Statement | None) -> RoutedQuery:
         if statement is None or statement.param_values or statement.named_params:
-            return self._newly_routed(frame, statement)
+            return self._newly_routed(frame.native, frame.scan_options, statement)
         key = (statement.text, frame.scan_options)
         known = None if self._is_catalog_shared else self._known.get(key)
         if known is not None and self._router.is_current(known):
             return known.renamed()
-        epoch, routed = self.epoch, self._newly_routed(frame, statement)
+        epoch = self.epoch
+        routed = self._newly_routed(frame.native, frame.scan_options, statement)
         is_now = self._is_now(epoch)
         with self._lock:
             if is_now and epoch == self._epoch and not routed.is_for_once:
@@ -498,9 +451,11 @@ class QueryServer:
                 self._known.popitem(last=False)
         return routed
 
-    def _newly_routed(self, frame: LateDataFrame, statement: Statement | None) -> RoutedQuery:
+    def _newly_routed(
+        self, native: DataFrame, options: ScanOptions | None, statement: Statement | None
+    ) -> RoutedQuery:
         try:
-            plan = frame.native.optimized_logical_plan()
+            plan = native.optimized_logical_plan()
             is_clear = (
                 self._context.enable_ident_normalization()
                 and self._tables.quotes_as_we_do()
@@ -510,7 +465,7 @@ class QueryServer:
             return self._router.route(
                 plan,
                 statement.text if is_clear and statement is not None else None,
-                lambda name: self._options_of(name, frame.scan_options),
+                lambda name: self._options_of(name, options),
                 lambda text, tables: self._plan_over(text, tables, statement),
             )
         except Exception:  # noqa: BLE001 the frame itself says what is wrong, if anything
@@ -531,9 +486,7 @@ class QueryServer:
         return known
 
     def _plan(self, text: str, statement: Statement, checks: SQLOptions | None = None) -> DataFrame:
-        return self._context.sql(
-            text, checks, statement.param_values, **(statement.named_params or {})
-        )
+        return statement.planned_as(text, self._context, checks)
 
     def _plan_over(
         self, text: str, tables: Mapping[str, ParquetTable], statement: Statement | None
@@ -553,16 +506,6 @@ def _tells_time(statement: Statement | None) -> bool:
     """Whether a text that is put into a statement asks for the time: plans would be of two."""
     texts = {} if statement is None else statement.named_params or {}
     return any(TELLS_TIME.search(str(text)) for text in texts.values())
-
-
-def _reads_more_than_filters(reference: RoutedReference) -> bool:
-    """Whether there are columns that rows which fail a filter need not be read of."""
-    said = " ".join(map(str, reference.filters))
-    return bool(reference.filters) and not all(is_named(c, said) for c in reference.columns)
-
-
-def _same_schema(left: DataFrame, right: DataFrame) -> bool:
-    return bool(left.schema().equals(right.schema(), check_metadata=True))
 
 
 def _is_large(frame: DataFrame) -> bool:

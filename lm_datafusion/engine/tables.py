@@ -221,6 +221,11 @@ def dotted(name: TableName) -> str:
     return ".".join(quote_identifier(part) for part in name)
 
 
+def same_schema(left: DataFrame, right: DataFrame) -> bool:
+    """Whether two frames have the same names and types, and what is said about them."""
+    return bool(left.schema().equals(right.schema(), check_metadata=True))
+
+
 def same_plan(left: DataFrame, right: DataFrame) -> bool:
     """Whether DataFusion optimizes two frames to one plan, with the same names and types."""
     return (

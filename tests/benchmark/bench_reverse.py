@@ -3,31 +3,35 @@
     python -m tests.benchmark.bench_reverse [--rows 10000000] [--repeats 5] [--counts 10,1000]
 
 Contenders: DataFusion's own Parquet reader with filter pushdown off and on, DuckDB, and this
-package as a dataset: `reverse` with a limit, which trusts that the file is sorted, and `order_by`,
-which goes by bounds and would be right on any file. All on two threads, file in the page cache,
-answers compared before anything is timed. They take turns.
+package: as SQL, where it chooses how to read, and as a dataset, `reverse` with a limit, which
+trusts that the file is sorted, and `order_by`, which goes by bounds and would be right on any
+file. All on two threads, file in the page cache, answers compared before anything is timed. They
+take turns.
 
-For each: time, time until the first batch, and bytes read (from the process's own counter; what
-several engines read on the way is theirs to decide). Row groups of 1,000,000 rows, pages of
-20,000, a page index; one row in a hundred passes the filter. The file is made in a temporary
-folder and removed.
+For each: time, time until the first batch, bytes read (from the process's own counter; what an
+engine reads on the way is its to decide), and by how much a new process grows while it answers
+(the largest of three). Row groups of 1,000,000 rows, pages of 20,000, a page index; one row in a
+hundred passes the filter. The file is made in a temporary folder and removed.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import pathlib
 import tempfile
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import duckdb
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 from datafusion import SessionConfig, SessionContext
 
 import lm_datafusion as lm
+from clickbench.usage import Meter
 from tests.benchmark.timing import interleave, show
 
 if TYPE_CHECKING:
@@ -37,7 +41,9 @@ THREADS = 2
 GROUP_ROWS = 1_000_000
 CONDITION = "code = 7"
 COLUMNS = ["ts", "code", "user_id", "url", "amount", "share"]
-DATAFUSION, PUSHDOWN = "DataFusion", "DataFusion pushdown"
+DATAFUSION = "DataFusion"
+NAMES = (DATAFUSION, "DataFusion pushdown", "DuckDB", "lm SQL", "lm reverse", "lm order_by")
+Stream: TypeAlias = "Callable[[], Iterator[pa.RecordBatch]]"
 
 
 def write_file(path: str, rows: int) -> None:
@@ -65,47 +71,67 @@ def write_file(path: str, rows: int) -> None:
     writer.close()
 
 
-def native(path: str, *, pushdown: bool) -> SessionContext:
-    config = SessionConfig().with_target_partitions(THREADS)
-    config = config.set("datafusion.execution.parquet.pushdown_filters", str(pushdown).lower())
-    config = config.set("datafusion.execution.parquet.reorder_filters", str(pushdown).lower())
-    context = SessionContext(config)
+def through_session(context: SessionContext, path: str, count: int) -> Stream:
     context.register_parquet("t", path)
-    return context
+    sql = f"SELECT {', '.join(COLUMNS)} FROM t {first_rows(count)}"
 
-
-def streams(path: str, count: int) -> dict[str, Callable[[], Iterator[pa.RecordBatch]]]:
-    """Each contender as a stream of batches."""
-    columns = ", ".join(COLUMNS)
-    order = f"WHERE {CONDITION} ORDER BY ts DESC LIMIT {count}"
-    sql = f"SELECT {columns} FROM t {order}"
-    plain, pushed = native(path, pushdown=False), native(path, pushdown=True)
-    duck = duckdb.connect(config={"threads": THREADS})
-    late = lm.dataset(path, options=lm.ScanOptions(threads=THREADS))
-    wanted = {"columns": COLUMNS, "filter": CONDITION, "limit": count}
-
-    def through(context: SessionContext) -> Iterator[pa.RecordBatch]:
+    def stream() -> Iterator[pa.RecordBatch]:
         for batch in context.sql(sql).execute_stream():
             yield batch.to_pyarrow()
 
-    def through_duck() -> Iterator[pa.RecordBatch]:
-        query = f"SELECT {columns} FROM read_parquet('{path}') {order}"
-        yield from duck.sql(query).to_arrow_reader(131_072)
-
-    return {
-        DATAFUSION: lambda: through(plain),
-        PUSHDOWN: lambda: through(pushed),
-        "DuckDB": through_duck,
-        "lm reverse": lambda: late.to_batches(**wanted, reverse=True),
-        "lm order_by": lambda: late.to_batches(**wanted, order_by=[("ts", "descending")]),
-    }
+    return stream
 
 
-def first_batch(stream: Callable[[], Iterator[pa.RecordBatch]]) -> None:
+def first_rows(count: int) -> str:
+    return f"WHERE {CONDITION} ORDER BY ts DESC LIMIT {count}"
+
+
+def make_stream(name: str, path: str, count: int) -> Stream:
+    """A contender as a stream of batches."""
+    config = SessionConfig().with_target_partitions(THREADS)
+    options = lm.ScanOptions(threads=THREADS, condition_cache_bytes=0)
+    match name:
+        case "DataFusion":
+            return through_session(SessionContext(config), path, count)
+        case "DataFusion pushdown":
+            for word in ("pushdown_filters", "reorder_filters"):
+                config = config.set(f"datafusion.execution.parquet.{word}", "true")
+            return through_session(SessionContext(config), path, count)
+        case "lm SQL":
+            return through_session(lm.SessionContext(config, options=options), path, count)
+        case "DuckDB":
+            duck = duckdb.connect(config={"threads": THREADS})
+            query = f"SELECT {', '.join(COLUMNS)} FROM read_parquet('{path}') {first_rows(count)}"
+            return lambda: iter(duck.sql(query).to_arrow_reader(131_072))
+    late = lm.dataset(path, options=options)
+    how = {"reverse": True} if name == "lm reverse" else {"order_by": [("ts", "descending")]}
+    return lambda: late.to_batches(columns=COLUMNS, filter=CONDITION, limit=count, **how)
+
+
+def first_batch(stream: Stream) -> None:
     next(iter(stream()))
 
 
-def bytes_read(stream: Callable[[], Iterator[pa.RecordBatch]]) -> int:
+def grown_bytes(name: str, path: str, count: int) -> int:
+    """By how much a process grows at most while it answers for the first time."""
+    pa.set_cpu_count(THREADS)
+    stream = make_stream(name, path, count)
+    meter, before = Meter(), psutil.Process().memory_info().rss
+    meter.start()
+    for _ in stream():
+        pass
+    return meter.stop().peak_bytes - before
+
+
+def show_growth(path: str, count: int) -> None:
+    print(f"\n{count:,} rows, growth of a new process")
+    for name in NAMES:
+        with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+            grown = max(pool.apply(grown_bytes, (name, path, count)) for _ in range(3))
+        print(f"  {name:24}{grown / 1e6:10.1f} MB")
+
+
+def bytes_read(stream: Stream) -> int:
     before = _read_counter()
     for _ in stream():
         pass
@@ -117,7 +143,7 @@ def _read_counter() -> int:
         return int(file.readline().split()[1])
 
 
-def check(runs: dict[str, Callable[[], Iterator[pa.RecordBatch]]]) -> None:
+def check(runs: dict[str, Stream]) -> None:
     answers = {
         name: pa.Table.from_batches(run())["ts"].cast(pa.int64()).to_pylist()
         for name, run in runs.items()
@@ -140,7 +166,7 @@ def main() -> None:
         made = time.perf_counter() - started
         print(f"{arguments.rows:,} rows, {size / 1e6:.0f} MB, made in {made:.0f} s")
         for count in map(int, arguments.counts.split(",")):
-            runs = streams(path, count)
+            runs = {name: make_stream(name, path, count) for name in NAMES}
             check(runs)
             whole = {name: (lambda run=run: list(run())) for name, run in runs.items()}
             show(f"{count:,} rows, all of them", interleave(whole, arguments.repeats), DATAFUSION)
@@ -151,6 +177,7 @@ def main() -> None:
             for name, run in runs.items():
                 read = bytes_read(run)
                 print(f"  {name:24}{read:14,}{read / size:10.1%} of the file")
+            show_growth(path, count)
 
 
 if __name__ == "__main__":

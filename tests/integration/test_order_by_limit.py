@@ -234,6 +234,7 @@ def test_a_scan_that_bounds_led_astray_gives_up_once(tmp_path, monkeypatch):
     for _ in range(3):
         assert ours.sql(query).to_pylist() == plain.sql(query).to_pylist()
         (report,) = ours.scan_reports()
-        assert report.path == "native"
-        assert "not in the best" in report.reason
+        # A statement that runs again is tried with filter pushdown, too.
+        assert report.path in ("native", "native_pushdown")
+        assert report.path != "native" or "not in the best" in report.reason
     assert walks == [1]

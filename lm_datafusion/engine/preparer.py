@@ -1,0 +1,136 @@
+"""What is made ready for a statement that runs again.
+
+In: its frame, its text, and how it was routed. Out: plans, the one expected to be the fastest
+first; none if the statement is to be served each time anew.
+
+Where filter pushdown could pay, there are two plans, with it and without it, and `engine.trial`
+finds out. A plan that cannot be prepared (`engine.prepared`) is planned each time it runs.
+
+Invariant: each plan gives the rows of the frame, as long as names and files stay what they are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lm_datafusion.engine.plan_scans import is_named, planned_scans
+from lm_datafusion.engine.prepared import can_be_tried, prepare
+from lm_datafusion.engine.routing import CHANGES_BY_ITSELF
+from lm_datafusion.engine.run_reports import RunReports
+from lm_datafusion.engine.tables import same_schema
+from lm_datafusion.engine.trial import PlannedAnew
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import datafusion
+    import pyarrow as pa
+    from datafusion import DataFrame
+
+    from lm_datafusion.engine.frame import Statement
+    from lm_datafusion.engine.own_tables import OwnTables
+    from lm_datafusion.engine.routing import RoutedQuery, RoutedReference
+    from lm_datafusion.engine.tables import Tables
+    from lm_datafusion.engine.trial import ReadyPlan
+    from lm_datafusion.options import ScanOptions
+
+    Route = Callable[[DataFrame, ScanOptions | None, Statement], RoutedQuery]
+
+_MEASURED = "tried for a statement that runs again: the faster of two readers goes on"
+
+
+class Preparer:
+    """Makes statements of one session ready.
+
+    Args:
+        context: The session.
+        tables: Its catalog.
+        own_tables: Puts names of their own into it.
+        route: Gives each reference of a statement a path.
+    """
+
+    def __init__(
+        self,
+        context: datafusion.SessionContext,
+        tables: Tables,
+        own_tables: OwnTables,
+        route: Route,
+    ) -> None:
+        self._context = context
+        self._tables = tables
+        self._own_tables = own_tables
+        self._route = route
+
+    def prepare(
+        self, native: DataFrame, statement: Statement, routed: RoutedQuery
+    ) -> list[ReadyPlan]:
+        """The plans of a statement."""
+        try:
+            if not self._can_repeat(native):
+                return []
+            choices = (routed, *self._others(native, statement, routed))
+            if not all(choice.is_read_by_datafusion for choice in choices):
+                return []
+            made = [self._made_ready(native, choice, statement) for choice in choices]
+        except Exception:  # noqa: BLE001 the frame itself says what is wrong, if anything
+            return []
+        plans = [plan for plan in made if plan is not None]
+        # Where there is nothing to try, a plan that is not ready is what happens anyway.
+        return [] if len(plans) == 1 and isinstance(plans[0], PlannedAnew) else plans
+
+    def _can_repeat(self, native: DataFrame) -> bool:
+        """Whether a frame's plan means the same at another time: all its tables are files."""
+        names = planned_scans(native.optimized_logical_plan())
+        tables = [self._tables.known_table(name) for name in names]
+        return (
+            not CHANGES_BY_ITSELF.search(native.logical_plan().display_indent())
+            and not self._tables.has_own_function(native)
+            and all(table is not None and table.is_unchanged for table in tables)
+        )
+
+    def _others(
+        self, native: DataFrame, statement: Statement, routed: RoutedQuery
+    ) -> list[RoutedQuery]:
+        """The same statement by the path that might be faster, if any might."""
+        paths = {reference.route.path for reference in routed.references}
+        is_free = all(reference.route.options.path == "auto" for reference in routed.references)
+        if not is_free or not any(map(_reads_more_than_filters, routed.references)):
+            return []
+        other = "native" if paths == {"native_pushdown"} else "native_pushdown"
+        options = routed.references[0].route.options.with_changes(path=other)
+        found = self._route(native, options, statement)
+        is_other = {reference.route.path for reference in found.references} == {other}
+        return [found.because(_MEASURED)] if is_other else []
+
+    def _made_ready(
+        self, native: DataFrame, routed: RoutedQuery, statement: Statement
+    ) -> ReadyPlan | None:
+        """A plan that is ready, or its reader settled; None if neither can be."""
+        references = routed.references
+        with self._own_tables.of(references, RunReports(references)):
+            text = routed.text
+            served = native if text is None else statement.planned_as(text, self._context)
+            if not same_schema(served, native):
+                return None
+            plan = prepare(self._context, served, references)
+            if plan is None and not can_be_tried(served.execution_plan()):
+                return None
+        return plan or PlannedAnew(
+            references=references, run=lambda: self._planned_anew(native, routed, statement)
+        )
+
+    def _planned_anew(
+        self, native: DataFrame, routed: RoutedQuery, statement: Statement
+    ) -> list[pa.RecordBatch]:
+        if routed.text is None:
+            return native.collect()
+        routed = routed.renamed()
+        with self._own_tables.of(routed.references, RunReports(routed.references)):
+            served = statement.planned_as(routed.text or "", self._context)
+        return served.collect()
+
+
+def _reads_more_than_filters(reference: RoutedReference) -> bool:
+    """Whether there are columns that rows which fail a filter need not be read of."""
+    said = " ".join(map(str, reference.filters))
+    return bool(reference.filters) and not all(is_named(c, said) for c in reference.columns)

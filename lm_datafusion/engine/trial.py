@@ -1,0 +1,132 @@
+"""Which of several plans of a statement runs: the one that measured as the fastest.
+
+In: plans of one statement, the one expected to be the fastest first. Out: the one to run now.
+
+Every plan runs once. One that was clearly faster than the expected one takes its place, after that
+has had a second look: single runs are disturbed now and then. The slower one gets another chance
+after 8, 16, 32, ... runs, unless it was far behind.
+
+Invariant: whichever runs, the rows are the same.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+    from datafusion import SessionContext
+
+    from lm_datafusion.engine.routing import RoutedReference
+
+# The share of the expected plan's time that another may take to be clearly faster.
+_CLEARLY = 0.9
+_LOOKS = 2
+# How many times slower a plan may have been to get another chance.
+_FAR_BEHIND = 1.5
+_FIRST_CHANCE = 8
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class ReadyPlan(ABC):
+    """A way to run a statement.
+
+    Attributes:
+        references: The tables it reads, and how.
+        runs: How often it ran.
+        best_s: Its shortest run so far.
+    """
+
+    references: tuple[RoutedReference, ...]
+    runs: int = 0
+    best_s: float = field(default=float("inf"))
+
+    def collect(self, context: SessionContext) -> list[pa.RecordBatch]:
+        """Runs it."""
+        started = time.perf_counter()
+        batches = self._collect(context)
+        self.best_s = min(self.best_s, time.perf_counter() - started)
+        self.runs += 1
+        return batches
+
+    @abstractmethod
+    def _collect(self, context: SessionContext) -> list[pa.RecordBatch]: ...
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class PlannedAnew(ReadyPlan):
+    """One that DataFusion plans each time; only which reader it has is settled."""
+
+    run: Callable[[], list[pa.RecordBatch]]
+
+    def _collect(self, context: SessionContext) -> list[pa.RecordBatch]:  # noqa: ARG002
+        return self.run()
+
+
+class Trial:
+    """The plans of a statement.
+
+    Args:
+        plans: At least one; the one expected to be the fastest first.
+    """
+
+    def __init__(self, plans: Sequence[ReadyPlan]) -> None:
+        self._plans = plans
+        self._runs = 0
+        self._next_chance = _FIRST_CHANCE
+        self._tables = tuple({r.table for plan in plans for r in plan.references})
+        self._folders = _folder_times(self._folder_names())
+
+    @property
+    def is_current(self) -> bool:
+        """Whether its files are the ones it was prepared for, and no file came to their folders."""
+        is_unchanged = all(table.is_unchanged for table in self._tables)
+        return is_unchanged and self._folders == _folder_times(self._folder_names())
+
+    def next_plan(self) -> ReadyPlan:
+        """The plan to run now."""
+        self._runs += 1
+        for plan in self._plans:
+            if not plan.runs:
+                return plan
+        fastest = self._fastest()
+        if fastest is not self._plans[0] and self._plans[0].runs < _LOOKS:
+            return self._plans[0]
+        others = [plan for plan in self._plans if plan is not fastest]
+        if others and self._runs >= self._next_chance:
+            self._next_chance *= 2
+            second = min(others, key=lambda plan: plan.best_s)
+            if second.best_s < _FAR_BEHIND * fastest.best_s:
+                return second
+        return fastest
+
+    def _fastest(self) -> ReadyPlan:
+        expected = self._plans[0]
+        found = min(self._plans, key=lambda plan: plan.best_s)
+        return found if found.best_s < _CLEARLY * expected.best_s else expected
+
+    def _folder_names(self) -> set[str]:
+        """The folders of the files, and those between them and what they have in common."""
+        parents = {os.path.dirname(file.path) for table in self._tables for file in table.files}
+        if not parents:
+            return set()
+        root = os.path.commonpath(parents)
+        found = {root}
+        for folder in parents:
+            while folder not in found:
+                found.add(folder)
+                folder = os.path.dirname(folder)  # noqa: PLW2901 upwards
+        return found
+
+
+def _folder_times(names: set[str]) -> dict[str, int] | None:
+    try:
+        return {name: os.stat(name).st_mtime_ns for name in names}
+    except OSError:
+        return None
