@@ -41,12 +41,12 @@ from lm_datafusion.engine.top_k import TopK
 from lm_datafusion.errors import LateError
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.plan import ScanRequest
-from lm_datafusion.scan import cached_share, load_facts, plan_scan
+from lm_datafusion.scan import cached_share, known_steps, load_facts, plan_scan, sample_steps
 from lm_datafusion.scan.visit_estimate import estimate_visits
 from lm_datafusion.storage import LocalStorage
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from datafusion import Expr
 
@@ -206,25 +206,56 @@ def _pushed_or_not(
         return Choice("native", f"statistics leave {rows:,} rows only")
     if rows <= CLUSTERED * _row_count(table, options) and _has_page_index(table, plan, options):
         return Choice("native", f"statistics leave {rows:,} rows, and of those pages go next")
-    share = _share_decoded(table, columns, plan, options) / max(weight, 1.0)
-    what = f"with filter pushdown about {share:.0%} of the values would be decoded"
+    share, said = _share_decoded(table, columns, plan, rows * weight)
+    what = f"with filter pushdown {said} of the values would be decoded"
     if share > PUSHDOWN_PAYS:
         return Choice("native", f"{what}: too many to look at rows one by one")
     return Choice("native_pushdown", what)
 
 
 def _share_decoded(
-    table: ParquetTable, columns: Collection[str], plan: ReadPlan, options: ScanOptions
+    table: ParquetTable, columns: Collection[str], plan: ReadPlan, weight: float
+) -> tuple[float, str]:
+    """The share of values that filter pushdown would decode, and that in words.
+
+    Where what a filter drops decides, and nobody has measured it, a few pages are read.
+
+    Args:
+        table: The table.
+        columns: What is read of it.
+        plan: With all conditions.
+        weight: What decoding all of it weighs.
+    """
+    known = {index: found.kept_share for index, found in known_steps(plan).items()}
+    places = [step.index for step in plan.row_filter.steps]
+    least, most = (
+        _share_left(table, columns, plan, dict.fromkeys(places, kept) | known)
+        for kept in (0.0, 1.0)
+    )
+    if least > PUSHDOWN_PAYS:
+        return least, f"at least {least:.0%}"
+    if most <= PUSHDOWN_PAYS:
+        return most, f"at most {most:.0%}"
+    if weight >= SMALL_WEIGHT:
+        known |= {index: found.kept_share for index, found in sample_steps(plan).items()}
+    guessed = {step.index: step.selectivity for step in plan.row_filter.steps}
+    share = _share_left(table, columns, plan, guessed | known)
+    return share, f"{'by some pages' if known else 'at a guess'} about {share:.0%}"
+
+
+def _share_left(
+    table: ParquetTable, columns: Collection[str], plan: ReadPlan, kept: Mapping[int, float]
 ) -> float:
-    """What decoding a row weighs on average if every filter step drops its share of rows."""
+    """The share of values decoded if every filter step keeps its share of rows."""
     left, weight, seen = 1.0, 0.0, set[str]()
+    weights = _column_weights(table, columns, plan.options)
     for step in plan.row_filter.steps:
         fresh = {name for name in step.conjunct.columns if name not in seen}
-        weight += left * _weights(table, fresh, fresh, options).narrow
+        weight += left * sum(weights.get(name, 0.0) for name in fresh)
         seen |= fresh
-        left *= step.selectivity
-    rest = [name for name in columns if name not in seen]
-    return weight + left * _weights(table, rest, rest, options).narrow
+        left *= kept[step.index]
+    weight += left * sum(value for name, value in weights.items() if name not in seen)
+    return weight / max(sum(weights.values()), 1.0)
 
 
 def _has_page_index(table: ParquetTable, plan: ReadPlan, options: ScanOptions) -> bool:
@@ -308,13 +339,17 @@ def estimate_first_rows(
 def _weights(
     table: ParquetTable, columns: Collection[str], narrow: Collection[str], options: ScanOptions
 ) -> Weights:
-    """As the first row group of the first file has them."""
-    facts = load_facts(LocalStorage(), table.files[0].path, options)
-    if not facts.num_row_groups:
-        return Weights(0.0, 0.0)
-    weights = weight_per_row(facts, 0, columns)
+    weights = _column_weights(table, columns, options)
     inside = sum(weight for name, weight in weights.items() if name in narrow)
     return Weights(inside, sum(weights.values()) - inside)
+
+
+def _column_weights(
+    table: ParquetTable, columns: Collection[str], options: ScanOptions
+) -> dict[str, float]:
+    """As the first row group of the first file has them."""
+    facts = load_facts(LocalStorage(), table.files[0].path, options)
+    return weight_per_row(facts, 0, columns) if facts.num_row_groups else {}
 
 
 def weight_per_row(facts: FileFacts, row_group: int, columns: Iterable[str]) -> dict[str, float]:

@@ -2,9 +2,9 @@
 
 In: plans of one statement, the one expected to be the fastest first. Out: the one to run now.
 
-Every plan runs once. One that was clearly faster than the expected one takes its place, after that
-has had a second look: single runs are disturbed now and then. The slower one gets another chance
-after 8, 16, 32, ... runs, unless it was far behind.
+Every plan runs once, and those that are not far behind twice: single runs are disturbed now and
+then, first ones by what has to be loaded. One that is clearly faster than the expected one takes
+its place. The slower one gets another chance after 8, 16, 32, ... runs.
 
 Invariant: whichever runs, the rows are the same.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lm_datafusion.engine.routing import RoutedReference
 
 # The share of the expected plan's time that another may take to be clearly faster.
-_CLEARLY = 0.9
+_CLEARLY = 0.95
 _LOOKS = 2
 # How many times slower a plan may have been to get another chance.
 _FAR_BEHIND = 1.5
@@ -92,18 +92,16 @@ class Trial:
     def next_plan(self) -> ReadyPlan:
         """The plan to run now."""
         self._runs += 1
-        for plan in self._plans:
-            if not plan.runs:
-                return plan
+        best_s = min(plan.best_s for plan in self._plans)
+        near = [plan for plan in self._plans if not plan.runs or plan.best_s < _FAR_BEHIND * best_s]
+        seldom = min(near, key=lambda plan: plan.runs)
+        if len(near) > 1 and seldom.runs < _LOOKS:
+            return seldom
         fastest = self._fastest()
-        if fastest is not self._plans[0] and self._plans[0].runs < _LOOKS:
-            return self._plans[0]
-        others = [plan for plan in self._plans if plan is not fastest]
+        others = [plan for plan in near if plan is not fastest]
         if others and self._runs >= self._next_chance:
             self._next_chance *= 2
-            second = min(others, key=lambda plan: plan.best_s)
-            if second.best_s < _FAR_BEHIND * fastest.best_s:
-                return second
+            return min(others, key=lambda plan: plan.best_s)
         return fastest
 
     def _fastest(self) -> ReadyPlan:

@@ -14,13 +14,13 @@ import pyarrow as pa
 
 from lm_datafusion.formats.parquet.cache import FACTS
 from lm_datafusion.scan.adaptive_order import AdaptiveOrder
-from lm_datafusion.scan.condition_cache import CONDITIONS, conjunct_key
+from lm_datafusion.scan.condition_cache import CONDITIONS
 from lm_datafusion.scan.first_rows import FirstRowsWalk, plan_fetch
 from lm_datafusion.scan.limit import RowBudget
 from lm_datafusion.scan.pool import OrderedPool
 from lm_datafusion.scan.prune import PruningContext
 from lm_datafusion.scan.row_group import RowGroupReader
-from lm_datafusion.scan.step_history import STEPS, file_versions
+from lm_datafusion.scan.step_history import STEPS, file_versions, step_keys
 from lm_datafusion.scan.walk import RowGroupScan, counted_batches
 from lm_datafusion.storage import LazyFile, MeteredFile
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from lm_datafusion.metrics import ScanMetrics
     from lm_datafusion.plan import ReadPlan
-    from lm_datafusion.scan.condition_cache import ConjunctKey
     from lm_datafusion.scan.first_rows import Found
+    from lm_datafusion.scan.step_history import Measured
     from lm_datafusion.storage import FileVersion, OpenFile
 
 
@@ -41,7 +41,7 @@ class ScanRun:
         self._plan = plan
         self._metrics = metrics
         self._versions = file_versions(plan)
-        self._keys = _step_keys(plan)
+        self._keys = step_keys(plan)
         self._order = AdaptiveOrder(
             plan.row_filter,
             reorder=plan.options.reorder_filters,
@@ -74,6 +74,15 @@ class ScanRun:
         finally:
             self._handles.close()
             self._finish()
+
+    def measured(self) -> dict[int, Measured]:
+        """What is known of the filter steps by now."""
+        return self._order.measured()
+
+    def close(self) -> None:
+        """Ends a run of which only readers were asked for."""
+        self._handles.close()
+        self._finish()
 
     def _finish(self) -> None:
         STEPS.keep(self._versions, self._keys, self._order.measured())
@@ -175,15 +184,6 @@ def _limited(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.Recor
         missing -= batch.num_rows
         if missing <= 0:
             return
-
-
-def _step_keys(plan: ReadPlan) -> dict[int, ConjunctKey]:
-    """By step: under which name its cost is kept; none where there is no order to learn."""
-    steps = plan.row_filter.steps
-    if len(steps) == 1 or not plan.options.reorder_filters:
-        return {}
-    keys = {s.index: conjunct_key(s.conjunct.conjunct, plan.filter_schema) for s in steps}
-    return {index: key for index, key in keys.items() if key is not None}
 
 
 class _Handles:

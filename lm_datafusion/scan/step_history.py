@@ -1,4 +1,4 @@
-"""What filter steps cost in earlier scans: where the learned order of the next one starts.
+"""What filter steps took in earlier scans: where the learned order of the next one starts.
 
 In: rows, dropped rows and seconds of each conjunct of a scan. Out: the same, to a later scan of
 one of the same files.
@@ -18,6 +18,8 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from lm_datafusion.scan.condition_cache import conjunct_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -42,6 +44,11 @@ class Measured:
     rows_in: int = 0
     rows_dropped: int = 0
     elapsed_s: float = 0.0
+
+    @property
+    def kept_share(self) -> float:
+        """The share of rows that it left."""
+        return 1.0 - self.rows_dropped / max(1, self.rows_in)
 
     def plus(self, other: Measured) -> Measured:
         """Both together."""
@@ -107,6 +114,13 @@ class StepHistory:
 
     def __len__(self) -> int:
         return len(self._measured)
+
+
+def step_keys(plan: ReadPlan) -> dict[int, ConjunctKey]:
+    """By step: under which name what it took is kept."""
+    steps = plan.row_filter.steps
+    keys = {s.index: conjunct_key(s.conjunct.conjunct, plan.filter_schema) for s in steps}
+    return {index: key for index, key in keys.items() if key is not None}
 
 
 def file_versions(plan: ReadPlan) -> list[FileVersion]:
