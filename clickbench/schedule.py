@@ -5,9 +5,9 @@ In: queries, contenders, a results file. Out: the results file, complete.
 For each query, for each repeat, each engine runs once; the order rotates, so that what disturbs
 the machine for a while disturbs all alike, and nobody always runs first; every other repeat it is
 turned around, so that nobody always runs after the same engine. Before the first repeat
-each engine runs some times untimed, and tells what it pruned; cold runs instead begin with an
-engine that was opened anew and files the system has forgotten. After the last repeat the answers
-of all runs are judged.
+each engine runs some times untimed; cold runs instead begin with an engine that was opened anew and
+files the system has forgotten. After the last repeat each engine tells what it pruned, for which
+some run the query in another way, and the answers of all runs are judged.
 
 Invariant: a run that is in the file is not made again, and the file has every run that ended.
 """
@@ -120,10 +120,9 @@ class Schedule:
         for _, contender in missing:
             if contender.word not in out and not self._attempt(query, contender, self._timed):
                 out.add(contender.word)
-        if self._manner.cold_files is not None:
-            for contender in dict.fromkeys(contender for _, contender in missing):
-                if contender.word not in out:
-                    self._note_pruned(query, contender)
+        for contender in dict.fromkeys(contender for _, contender in missing):
+            if contender.word not in out:
+                self._note_pruned(query, contender)
 
     def _restart(self) -> None:
         if self._manner.restarts:
@@ -147,7 +146,6 @@ class Schedule:
     def _warm_up(self, query: Query, contender: Contender) -> None:
         for _ in range(self._manner.warm_ups):
             contender.run(query.sql)
-        self._note_pruned(query, contender)
 
     def _note_pruned(self, query: Query, contender: Contender) -> None:
         # What was pruned is an extra: an engine that cannot tell stays in the race.
