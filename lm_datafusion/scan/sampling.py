@@ -38,8 +38,8 @@ def known_steps(plan: ReadPlan) -> dict[int, Measured]:
 
 def sample_steps(plan: ReadPlan) -> dict[int, Measured]:
     """What a few pages tell of the steps; reads them."""
-    last = len(plan.tasks) - 1
-    tasks = tuple(plan.tasks[place] for place in sorted({0, last // 2, last}) if place >= 0)
+    places = {0, len(plan.tasks) // 2, len(plan.tasks) - 1} if plan.tasks else set()
+    tasks = tuple(plan.tasks[place] for place in sorted(places))
     options = plan.options.with_changes(condition_cache_bytes=0)
     part = dataclasses.replace(
         plan, tasks=tasks, schema=pa.schema([]), options=options, first=None, limit=None

@@ -117,8 +117,8 @@ class StepHistory:
 
 
 def step_keys(plan: ReadPlan) -> dict[int, ConjunctKey]:
-    """By step: under which name what it took is kept."""
-    steps = plan.row_filter.steps
+    """By step: under which name what it took is kept; none if steps keep their order."""
+    steps = plan.row_filter.steps if plan.options.reorder_filters else ()
     keys = {s.index: conjunct_key(s.conjunct.conjunct, plan.filter_schema) for s in steps}
     return {index: key for index, key in keys.items() if key is not None}
 
