@@ -26,9 +26,11 @@ Invariant: a choice is about speed only; every path gives the same rows.
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from lm_datafusion.engine.any_rows import AnyRows
 from lm_datafusion.engine.first_groups import FirstGroups
 from lm_datafusion.engine.plan_scans import (
     common_filters,
@@ -82,6 +84,8 @@ CLUSTERED = 0.5
 KNOWN_PAYS = 0.05
 # The share of values up to which a filter inside the reader pays: it looks at rows one by one.
 PUSHDOWN_PAYS = 0.4
+# A limit up to which a scan is expected to stop soon.
+FEW_ROWS = 10_000
 # A table may weigh so much without a thought: about 0.2 s on one core.
 SMALL_WEIGHT = 200_000_000
 PUSHDOWN_BUG = "filter pushdown under a join loses rows in DataFusion 55"
@@ -119,7 +123,7 @@ class Choice(NamedTuple):
 def choose_path(
     table: ParquetTable,
     scans: list[PlannedScan],
-    phases: TwoPhases | None,
+    wanted: TwoPhases | AnyRows | None,
     options: ScanOptions,
     *,
     can_push: bool,
@@ -129,23 +133,24 @@ def choose_path(
     Args:
         table: The table.
         scans: What the plan asks of it.
-        phases: The whole query, if it can be read in two.
+        wanted: The whole query, if it can be read in two phases, or any of its rows will do.
         options: How to read footers.
         can_push: Whether DataFusion's reader may be given filters here.
     """
     columns = scanned_columns(scans)
-    if isinstance(phases, TopK):
-        walk = _walk(table, columns, scans, phases, options)
+    if isinstance(wanted, TopK):
+        walk = _walk(table, columns, scans, wanted, options)
         if walk is not None:
             return walk
-    if phases is not None:
-        reason = _why_two_phases(table, columns, phases, options)
+    if isinstance(wanted, TopK | FirstGroups):
+        reason = _why_two_phases(table, columns, wanted, options)
         if reason:
             return Choice("row_fetch", reason)
     filters = common_filters(scans)
     if not filters:
         return Choice("native", "no filter to apply early")
-    return _by_filters(table, columns, filters, options, can_push=can_push)
+    some = wanted if isinstance(wanted, AnyRows) else None
+    return _by_filters(table, columns, filters, options, some, can_push=can_push)
 
 
 def _by_filters(
@@ -153,6 +158,7 @@ def _by_filters(
     columns: Collection[str],
     filters: Sequence[Expr],
     options: ScanOptions,
+    some: AnyRows | None,
     *,
     can_push: bool,
 ) -> Choice:
@@ -171,6 +177,11 @@ def _by_filters(
         return Choice("native", "no column besides those of the filter")
     if not can_push:
         return Choice("native", PUSHDOWN_BUG)
+    if some is not None and some.row_count <= FEW_ROWS:
+        # A filter that passes much stops any reader soon; one that passes little makes it go far,
+        # and then what is read besides the filter's columns is what counts.
+        what = f"any {some.row_count:,} rows will do, and the other columns are read for those only"
+        return Choice("native_pushdown", what)
     return _pushed_or_not(table, columns, plan, weight)
 
 
@@ -187,13 +198,24 @@ def _by_known_rows(plan: ReadPlan, weight: float) -> Choice | None:
         return None
     known = cached_share(plan)
     if known.row_groups_known < known.row_groups:
-        if not options.remember_conditions:
+        if not options.remember_conditions or _share_kept(plan) > KNOWN_PAYS:
             return None
         reason = "its conditions are evaluated by our own scan, to be known from then on"
         return Choice("late", reason, is_for_once=True)
     if known.rows_known > KNOWN_PAYS * rows:
         return None
     return Choice("late", f"its conditions are known: at most {known.rows_known:,} rows pass")
+
+
+def _share_kept(plan: ReadPlan) -> float:
+    """The share of rows that pass all conditions, as far as some pages tell."""
+    found = known_steps(plan)
+    if len(found) < len(plan.row_filter.steps):
+        found = found | sample_steps(plan)
+    return math.prod(
+        found[step.index].kept_share if step.index in found else step.selectivity
+        for step in plan.row_filter.steps
+    )
 
 
 def _pushed_or_not(

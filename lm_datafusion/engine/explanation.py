@@ -18,7 +18,7 @@ from lm_datafusion.engine.plan_scans import to_conjuncts
 from lm_datafusion.errors import LateError
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.plan import ScanRequest
-from lm_datafusion.scan import load_facts, plan_scan
+from lm_datafusion.scan import known_steps, load_facts, plan_scan
 
 if TYPE_CHECKING:
     from lm_datafusion.engine.routing import RoutedReference
@@ -186,8 +186,16 @@ def _read_plan(reference: RoutedReference, columns: tuple[str, ...]) -> dict[str
         conjuncts = to_conjuncts(reference.filters, names, table.schema)
     else:
         conjuncts = reference.late.conjuncts
-    request = ScanRequest(conjuncts=conjuncts, columns=columns, first=reference.route.first)
+    route = reference.route
+    request = ScanRequest(
+        conjuncts=conjuncts,
+        columns=columns,
+        first=route.first,
+        limit=None if reference.late is None else route.limit,
+        is_any_order=route.limit is not None,
+    )
     plan = plan_scan(table, request, options, metrics)
+    measured = known_steps(plan)
     report = metrics.report()
     sizes = [_column_bytes(task, table, options) for task in plan.tasks]
 
@@ -198,11 +206,13 @@ def _read_plan(reference: RoutedReference, columns: tuple[str, ...]) -> dict[str
     seen: set[str] = set()
     for step in plan.row_filter.steps:
         seen.update(step.conjunct.columns)
-        kept *= step.selectivity
+        found = measured.get(step.index)
+        share = step.selectivity if found is None else found.kept_share
+        kept *= share
         filters.append(
             FilterPlan(
                 predicate=str(step.conjunct),
-                rows_share=step.selectivity,
+                rows_share=share,
                 bytes=size(step.conjunct.columns),
             )
         )

@@ -26,6 +26,7 @@ from lm_datafusion.engine.plan_chain import (
     could_fail,
     filters_of,
     kinds_of,
+    number_of,
     table_of,
 )
 from lm_datafusion.engine.top_k import is_one_of
@@ -110,7 +111,7 @@ def find_first_groups(plan: LogicalPlan, schemas: dict[TableName, pa.Schema]) ->
     if not is_plain or set(below) - {"SubqueryAlias", "Projection", "Filter"}:
         return None
     name, limit = table_of(chain), chain[kinds.index("Limit")]
-    wanted, skipped = _number(limit.fetch()), _number(limit.skip())
+    wanted, skipped = number_of(limit.fetch()), number_of(limit.skip())
     if name not in schemas or not wanted or wanted + skipped > MOST_GROUPS:
         return None
     schema, aggregate = schemas[name], chain[place]
@@ -131,13 +132,6 @@ def find_first_groups(plan: LogicalPlan, schemas: dict[TableName, pa.Schema]) ->
         filter_columns=filter_columns,
         row_count=wanted + skipped,
     )
-
-
-def _number(literal: Any) -> int:
-    """A number that a plan gives as an expression, or not at all."""
-    if literal is None or literal.variant_name() != "Literal":
-        return 0
-    return int(literal.python_value())
 
 
 def _can_fail(aggregate: Any, schema: pa.Schema) -> bool:

@@ -45,6 +45,13 @@ def table_of(chain: Sequence[Any]) -> TableName:
     return tuple(part for part in chain[-1].fqn() if part is not None)
 
 
+def number_of(literal: Any) -> int:
+    """A number that a plan gives as an expression, or not at all."""
+    if literal is None or literal.variant_name() != "Literal":
+        return 0
+    return int(literal.python_value())
+
+
 def column_below(expression: Expr, nodes: Sequence[Any]) -> str | None:
     """The table's own column that an expression is, unchanged, under projections."""
     if expression.variant_name() != "Column":

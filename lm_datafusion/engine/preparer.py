@@ -4,7 +4,7 @@ In: its frame, its text, and how it was routed. Out: plans, the one expected to 
 first; none if the statement is to be served each time anew.
 
 Where filter pushdown could pay, there are two plans, with it and without it, and `engine.trial`
-finds out. A plan that cannot be prepared (`engine.prepared`) is planned each time it runs.
+finds out. Of a plan that cannot be prepared (`engine.prepared`) the frame is kept.
 
 Invariant: each plan gives the rows of the frame, as long as names and files stay what they are.
 """
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import datafusion
-    import pyarrow as pa
     from datafusion import DataFrame
 
     from lm_datafusion.engine.frame import Statement
@@ -115,19 +114,7 @@ class Preparer:
             plan = prepare(self._context, served, references)
             if plan is None and not can_be_tried(served.execution_plan()):
                 return None
-        return plan or PlannedAnew(
-            references=references, run=lambda: self._planned_anew(native, routed, statement)
-        )
-
-    def _planned_anew(
-        self, native: DataFrame, routed: RoutedQuery, statement: Statement
-    ) -> list[pa.RecordBatch]:
-        if routed.text is None:
-            return native.collect()
-        routed = routed.renamed()
-        with self._own_tables.of(routed.references, RunReports(routed.references)):
-            served = statement.planned_as(routed.text or "", self._context)
-        return served.collect()
+        return plan or PlannedAnew(references=references, frame=served)
 
 
 def _reads_more_than_filters(reference: RoutedReference) -> bool:

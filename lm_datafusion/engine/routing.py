@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from lm_datafusion.dataset import LateDataset
 from lm_datafusion.dataset.extent import Extent
+from lm_datafusion.engine.any_rows import find_any_rows
 from lm_datafusion.engine.choice import PUSHDOWN_BUG, choose_path
 from lm_datafusion.engine.failing import can_fail
 from lm_datafusion.engine.plan_scans import (
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
     from datafusion import Expr, LogicalPlan
 
+    from lm_datafusion.engine.any_rows import AnyRows
     from lm_datafusion.engine.plan_scans import PlannedScan
     from lm_datafusion.engine.tables import ParquetTable, TableName, Tables
     from lm_datafusion.engine.two_phases import TwoPhases
@@ -80,12 +82,22 @@ def _next_prefix() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Which reader serves a table, why, how it scans, and whether only first rows are wanted."""
+    """Which reader serves a table.
+
+    Attributes:
+        path: The reader.
+        reason: Why.
+        options: How it scans.
+        first: On our own path: only these rows are wanted.
+        limit: On our own path: so many rows, whichever, are enough.
+        is_for_once: Whether to choose anew the next time.
+    """
 
     path: AccessPath
     reason: str
     options: ScanOptions
     first: FirstRows | None = None
+    limit: int | None = None
     is_for_once: bool = False
 
 
@@ -219,10 +231,15 @@ class Router:
         """
         scans = planned_scans(plan)
         tables = {name: table for name in scans if (table := self._tables.known_table(name))}
-        phases = find_two_phases(plan, {name: table.schema for name, table in tables.items()})
+        schemas = {name: table.schema for name, table in tables.items()}
+        phases = find_two_phases(plan, schemas)
+        some = None if phases is not None else find_any_rows(plan, schemas)
         routes = {
             name: _careful(
-                _route(table, scans[name], options_of(name), plan, phases), scans[name], table, plan
+                _route(table, scans[name], options_of(name), plan, phases, some),
+                scans[name],
+                table,
+                plan,
             )
             for name, table in tables.items()
         }
@@ -252,7 +269,7 @@ class Router:
     ) -> RoutedReference:
         """Chooses the reader of one table, of which a plan has these scans."""
         own_name = f"{_next_prefix()}_0"
-        route = _careful(_route(table, scans, options, plan, None), scans, table, plan)
+        route = _careful(_route(table, scans, options, plan), scans, table, plan)
         return _reference(table.name[-1], own_name, table, route, scans)
 
     def is_current(self, routed: RoutedQuery) -> bool:
@@ -336,16 +353,19 @@ def _route(
     scans: list[PlannedScan],
     options: ScanOptions,
     plan: LogicalPlan,
-    phases: TwoPhases | None,
+    phases: TwoPhases | None = None,
+    some: AnyRows | None = None,
 ) -> Route:
+    limit = None if some is None else some.row_count
     if options.path == "auto":
         can_push = not has_join(plan)
-        choice = choose_path(table, scans, phases, options, can_push=can_push)
+        choice = choose_path(table, scans, phases or some, options, can_push=can_push)
         return Route(
             path=choice.path,
             reason=choice.reason,
             options=options,
             first=choice.first,
+            limit=limit,
             is_for_once=choice.is_for_once,
         )
     path, reason, first = options.path, f"path={options.path}", None
@@ -360,7 +380,7 @@ def _route(
         path, reason = "native", "no filter to apply early"
     elif path == "native_pushdown" and has_join(plan):
         path, reason = "native", PUSHDOWN_BUG
-    return Route(path=path, reason=reason, options=options, first=first)
+    return Route(path=path, reason=reason, options=options, first=first, limit=limit)
 
 
 def _careful(
@@ -426,8 +446,11 @@ def _late_dataset(
     names = {own_name, *table.printed_names}
     conjuncts = to_conjuncts(common_filters(scans), names, late.schema)
     late = late.with_conjuncts(conjuncts)
-    if route.first is not None and len(conjuncts) == len(common_filters(scans)):
+    is_exact = len(conjuncts) == len(common_filters(scans))
+    if route.first is not None and is_exact:
         return late.with_extent(Extent(first=route.first)), ""
+    if route.limit is not None and conjuncts and is_exact:
+        return late.with_extent(Extent(limit=route.limit, is_any_order=True)), ""
     return (late, "") if conjuncts else (None, "no filter that can be applied early")
 
 

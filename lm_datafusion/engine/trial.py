@@ -18,18 +18,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
-    from datafusion import SessionContext
+    from datafusion import DataFrame, SessionContext
 
     from lm_datafusion.engine.routing import RoutedReference
 
 # The share of the expected plan's time that another may take to be clearly faster.
 _CLEARLY = 0.95
 _LOOKS = 2
-# How many times slower a plan may have been to get another chance.
-_FAR_BEHIND = 1.5
+# How many times slower a plan may have been to get another chance: by its runs so far.
+_FAR_BEHIND = {1: 3.0}
+_FAR_BEHIND_AT_LAST = 1.5
 _FIRST_CHANCE = 8
 
 
@@ -55,18 +56,24 @@ class ReadyPlan(ABC):
         self.runs += 1
         return batches
 
+    def is_behind(self, best_s: float) -> bool:
+        """Whether it need not run again, beside a plan that took so long."""
+        return self.runs > 0 and self.best_s >= best_s * _FAR_BEHIND.get(
+            self.runs, _FAR_BEHIND_AT_LAST
+        )
+
     @abstractmethod
     def _collect(self, context: SessionContext) -> list[pa.RecordBatch]: ...
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class PlannedAnew(ReadyPlan):
-    """One that DataFusion plans each time; only which reader it has is settled."""
+    """A frame, of which DataFusion makes a plan each time; its readers are settled."""
 
-    run: Callable[[], list[pa.RecordBatch]]
+    frame: DataFrame
 
     def _collect(self, context: SessionContext) -> list[pa.RecordBatch]:  # noqa: ARG002
-        return self.run()
+        return self.frame.collect()
 
 
 class Trial:
@@ -93,7 +100,7 @@ class Trial:
         """The plan to run now."""
         self._runs += 1
         best_s = min(plan.best_s for plan in self._plans)
-        near = [plan for plan in self._plans if not plan.runs or plan.best_s < _FAR_BEHIND * best_s]
+        near = [plan for plan in self._plans if not plan.is_behind(best_s)]
         seldom = min(near, key=lambda plan: plan.runs)
         if len(near) > 1 and seldom.runs < _LOOKS:
             return seldom

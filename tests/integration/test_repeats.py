@@ -159,7 +159,9 @@ def test_the_faster_of_two_plans_goes_on(folder, ready, monkeypatch):
 
 
 def made_up(*times_s):
-    return [trial.PlannedAnew(references=(), run=list, best_s=best_s, runs=2) for best_s in times_s]
+    return [
+        trial.PlannedAnew(references=(), frame=None, best_s=best_s, runs=2) for best_s in times_s
+    ]
 
 
 def test_the_slower_plan_gets_another_chance_unless_far_behind():
@@ -185,9 +187,12 @@ def test_plans_get_a_second_look_unless_far_behind():
     assert found.next_plan() is plans[0]
     plans[0].runs = 2
     assert found.next_plan() is plans[1]
-    plans[1].best_s = 1.6
+    plans[1].best_s = 2.0
+    assert found.next_plan() is plans[1], "one run may have been disturbed"
+    plans[1].best_s = 3.5
     assert found.next_plan() is plans[0]
-    plans[0].best_s, plans[1].best_s = 1.6, 0.8
+    plans[0].best_s, plans[1].best_s = 3.5, 0.8
+    plans[0].runs, plans[1].runs = 1, 2
     assert found.next_plan() is plans[1]
 
 

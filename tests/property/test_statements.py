@@ -10,12 +10,18 @@ import random
 import datafusion
 import pytest
 
+from tests.property.limits import run_limit
 from tests.property.statements import TABLES, contexts, file_of, rows_of, run_statement
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_statement(seed):
     run_statement(random.Random(3_000_000 + seed))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_limit_without_an_order(seed):
+    run_limit(random.Random(4_000_000 + seed))
 
 
 LOST = """SELECT t1.n AS c0, t1.id AS c1
