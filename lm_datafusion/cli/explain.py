@@ -4,7 +4,7 @@ In: `QueryCommand`. Out: for each query the plan of its scans, as text or as JSO
 
 Definitions (CREATE, DROP, SET) are run, because later statements may need them; queries are not.
 
-Invariant: nothing but footers and indexes is read for a query.
+Invariant: nothing but footers, indexes and a few pages is read for a query.
 """
 
 from __future__ import annotations

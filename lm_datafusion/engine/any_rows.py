@@ -19,7 +19,7 @@ from lm_datafusion.engine.plan_chain import (
     could_fail,
     filters_of,
     kinds_of,
-    number_of,
+    limit_of,
     table_of,
 )
 
@@ -54,10 +54,10 @@ def find_any_rows(plan: LogicalPlan, schemas: dict[TableName, pa.Schema]) -> Any
     if above - {"Projection", "SubqueryAlias"} or below - {"Projection", "SubqueryAlias", "Filter"}:
         return None
     name, limit = table_of(chain), chain[place]
-    wanted = number_of(limit.fetch())
-    if name not in schemas or not wanted:
+    row_count = limit_of(limit)
+    if name not in schemas or not row_count:
         return None
     schema = schemas[name]
     if filters_of(chain, {name[-1], ".".join(name)}, schema) is None or could_fail(chain, schema):
         return None
-    return AnyRows(table=name, row_count=wanted + number_of(limit.skip()))
+    return AnyRows(table=name, row_count=row_count)

@@ -169,11 +169,12 @@ def _by_filters(
     conjuncts = to_conjuncts(filters, table.printed_names, table.schema)
     plan = plan_scan(table.as_table(), ScanRequest(conjuncts=conjuncts), options, ScanMetrics())
     if len(conjuncts) == len(filters):
-        choice = _by_known_rows(plan, weight)
+        choice = _by_known_rows(plan, weight, can_learn=some is None)
         if choice is not None:
             return choice
     said = " ".join(map(str, filters))
-    if all(is_named(column, said) for column in columns) and len(filters) == 1:
+    is_one = len(filters) == 1 or some is not None
+    if is_one and all(is_named(column, said) for column in columns):
         return Choice("native", "no column besides those of the filter")
     if not can_push:
         return Choice("native", PUSHDOWN_BUG)
@@ -185,12 +186,13 @@ def _by_filters(
     return _pushed_or_not(table, columns, plan, weight)
 
 
-def _by_known_rows(plan: ReadPlan, weight: float) -> Choice | None:
+def _by_known_rows(plan: ReadPlan, weight: float, *, can_learn: bool) -> Choice | None:
     """Our own scan, if the condition cache knows the rows, or is to know them from now on.
 
     Args:
         plan: With all conditions.
         weight: What decoding a row weighs.
+        can_learn: Whether a scan would see all rows.
     """
     options = plan.options
     rows = sum(task.access.row_count for task in plan.tasks)
@@ -198,7 +200,8 @@ def _by_known_rows(plan: ReadPlan, weight: float) -> Choice | None:
         return None
     known = cached_share(plan)
     if known.row_groups_known < known.row_groups:
-        if not options.remember_conditions or _share_kept(plan) > KNOWN_PAYS:
+        may_learn = can_learn and options.remember_conditions
+        if not may_learn or _share_kept(plan) > KNOWN_PAYS:
             return None
         reason = "its conditions are evaluated by our own scan, to be known from then on"
         return Choice("late", reason, is_for_once=True)
@@ -262,7 +265,7 @@ def _share_decoded(
         known |= {index: found.kept_share for index, found in sample_steps(plan).items()}
     guessed = {step.index: step.selectivity for step in plan.row_filter.steps}
     share = _share_left(table, columns, plan, guessed | known)
-    return share, f"{'by some pages' if known else 'at a guess'} about {share:.0%}"
+    return share, f"{'as measured' if known else 'at a guess'} about {share:.0%}"
 
 
 def _share_left(
@@ -284,10 +287,11 @@ def _has_page_index(table: ParquetTable, plan: ReadPlan, options: ScanOptions) -
     """Whether the filter's columns have one, in the first file."""
     facts = load_facts(LocalStorage(), table.files[0].path, options)
     names = {name for step in plan.row_filter.steps for name in step.conjunct.columns}
+    columns = [facts.schema.get_field_index(name) for name in names]
     return bool(facts.num_row_groups) and all(
-        chunk.metadata.has_column_index
-        for name in names
-        for chunk in facts.chunks_of(0, facts.schema.get_field_index(name))
+        column >= 0 and chunk.metadata.has_column_index
+        for column in columns
+        for chunk in facts.chunks_of(0, max(column, 0))
     )
 
 
@@ -385,5 +389,6 @@ def weight_per_row(facts: FileFacts, row_group: int, columns: Iterable[str]) -> 
         # A file may lack a column of its table.
         chunks = facts.chunks_of(row_group, column) if column >= 0 else []
         size = sum(chunk.metadata.total_uncompressed_size for chunk in chunks)
-        weights[name] = VALUE_WEIGHT * len(chunks) + size / rows
+        # A size is whatever the footer says, even less than nothing.
+        weights[name] = VALUE_WEIGHT * len(chunks) + max(0, size) / rows
     return weights

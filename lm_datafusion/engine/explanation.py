@@ -2,7 +2,8 @@
 
 In: the routed references of a query. Out: text for people, dicts for programs.
 
-Invariant: explaining reads footers only, and runs nothing.
+Invariant: explaining reads footers, indexes, and a few pages where what a filter drops decides
+(`scan.sampling`); it runs nothing.
 """
 
 from __future__ import annotations

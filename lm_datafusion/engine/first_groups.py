@@ -26,7 +26,7 @@ from lm_datafusion.engine.plan_chain import (
     could_fail,
     filters_of,
     kinds_of,
-    number_of,
+    limit_of,
     table_of,
 )
 from lm_datafusion.engine.top_k import is_one_of
@@ -111,8 +111,8 @@ def find_first_groups(plan: LogicalPlan, schemas: dict[TableName, pa.Schema]) ->
     if not is_plain or set(below) - {"SubqueryAlias", "Projection", "Filter"}:
         return None
     name, limit = table_of(chain), chain[kinds.index("Limit")]
-    wanted, skipped = number_of(limit.fetch()), number_of(limit.skip())
-    if name not in schemas or not wanted or wanted + skipped > MOST_GROUPS:
+    row_count = limit_of(limit)
+    if name not in schemas or not 0 < row_count <= MOST_GROUPS:
         return None
     schema, aggregate = schemas[name], chain[place]
     keys = [column_below(key, chain[place + 1 :]) for key in aggregate.group_by_exprs()]
@@ -130,7 +130,7 @@ def find_first_groups(plan: LogicalPlan, schemas: dict[TableName, pa.Schema]) ->
         keys=columns,
         filters=texts,
         filter_columns=filter_columns,
-        row_count=wanted + skipped,
+        row_count=row_count,
     )
 
 

@@ -45,11 +45,13 @@ def table_of(chain: Sequence[Any]) -> TableName:
     return tuple(part for part in chain[-1].fqn() if part is not None)
 
 
-def number_of(literal: Any) -> int:
-    """A number that a plan gives as an expression, or not at all."""
-    if literal is None or literal.variant_name() != "Literal":
+def limit_of(node: Any) -> int:
+    """How many rows a LIMIT needs, with those that OFFSET passes over; 0 if that is not clear."""
+    given = [node.fetch(), node.skip()]
+    if given[0] is None or any(n is not None and n.variant_name() != "Literal" for n in given):
         return 0
-    return int(literal.python_value())
+    wanted, skipped = (0 if n is None else int(n.python_value()) for n in given)
+    return wanted + skipped if wanted else 0
 
 
 def column_below(expression: Expr, nodes: Sequence[Any]) -> str | None:

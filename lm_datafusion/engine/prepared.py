@@ -73,6 +73,12 @@ _NODES = frozenset(
         "SortPreservingMergeExec",
     }
 )
+_LIMITS = {"GlobalLimitExec", "LocalLimitExec"}
+_SORTED = {"SortExec", "SortPreservingMergeExec"}
+# Nodes that may stop after some rows of those they pass on, and how they and scans say so.
+_PASSING = {"CoalesceBatchesExec", "CoalescePartitionsExec", "FilterExec"}
+_STOPS = re.compile(r"\bfetch=\d+$")
+_SCAN_STOPS = re.compile(r"\}, (?:[^{}]*, )?limit=\d+,")
 # A scan of more parts spends its time opening them.
 MOST_PARTS = 512
 # The share of row groups up to which a scan gets parts of its own.
@@ -123,11 +129,20 @@ def prepare(
 
 
 def can_be_tried(plan: ExecutionPlan) -> bool:
-    """Whether a plan gives the same rows by whichever of DataFusion's readers."""
-    text = plan.display_indent()
-    # Which rows a LIMIT takes should not depend on how often it was asked for.
-    has_order = "AggregateExec" in text or "SortExec" in text or "PlaceholderRowExec" in text
-    return has_order and set(_NODE.findall(text)) <= _NODES
+    """Whether a plan gives the same rows by whichever of DataFusion's readers.
+
+    Which rows a LIMIT without an order takes should not depend on how often it was asked for.
+    """
+    lines = plan.display_indent().splitlines()
+    nodes = [match[1] if (match := _NODE.match(line)) else "" for line in lines]
+    has_order = not {"AggregateExec", "SortExec", "PlaceholderRowExec"}.isdisjoint(nodes)
+    is_any = any(
+        (node in _LIMITS and after not in _SORTED)
+        or (node in _PASSING and _STOPS.search(line))
+        or (node == "DataSourceExec" and _SCAN_STOPS.search(line))
+        for node, after, line in zip(nodes, [*nodes[1:], ""], lines, strict=True)
+    )
+    return has_order and not is_any and set(nodes) <= _NODES
 
 
 def _can_be_prepared(plan: ExecutionPlan) -> bool:
@@ -158,13 +173,17 @@ def _narrowed(leaf: bytes, reference: RoutedReference | None) -> bytes:
     if reference is None:
         return without_statistics(leaf)
     try:
+        total = _row_group_count(reference)
+        if total > MOST_PARTS and not reference.filters:
+            return without_statistics(leaf)
         survivors = _survivors(reference)
         weights = [_weight(survivor, reference) for survivor in survivors]
     except LateError:
         return without_statistics(leaf)
     partitions = group_count(leaf)
-    is_uneven = _unevenness(weights, partitions) > _UNEVEN
-    if len(survivors) > MOST_PARTS or not (is_uneven or _is_narrow(survivors, reference)):
+    # What is left of a table that is mostly ruled out is in few of DataFusion's own parts.
+    is_uneven = len(survivors) <= _NARROW * total or _unevenness(weights, partitions) > _UNEVEN
+    if len(survivors) > MOST_PARTS or not is_uneven:
         return without_statistics(leaf)
     parts = [FileRange(s.path, s.start, s.start + 1) for s in survivors]
     edges = _even_edges(weights, partitions)
@@ -185,14 +204,12 @@ def _weight(survivor: Survivor, reference: RoutedReference) -> float:
     return survivor.rows_left * sum(weight.values())
 
 
-def _is_narrow(survivors: Sequence[Survivor], reference: RoutedReference) -> bool:
-    """Whether so much is ruled out that what is left is in few of DataFusion's own parts."""
+def _row_group_count(reference: RoutedReference) -> int:
     options = reference.route.options
-    total = sum(
+    return sum(
         load_facts(LocalStorage(), file.path, options).num_row_groups
         for file in reference.table.files
     )
-    return len(survivors) <= _NARROW * total
 
 
 def _unevenness(weights: Sequence[float], partitions: int) -> float:
@@ -211,4 +228,6 @@ def _even_edges(weights: Sequence[float], partitions: int) -> list[int]:
     """Where to cut a sequence into parts that weigh about the same."""
     sums = np.cumsum([0.0, *weights])
     wanted = sums[-1] * np.arange(1, partitions) / partitions
-    return [0, *np.abs(sums[:, None] - wanted).argmin(axis=0).tolist(), len(weights)]
+    edges = np.abs(sums[:, None] - wanted).argmin(axis=0)
+    # Whatever weights are: a row group belongs to one part.
+    return [0, *np.maximum.accumulate(edges).tolist(), len(weights)]

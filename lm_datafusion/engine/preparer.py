@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lm_datafusion.engine.parquet_scan import scanned_files
 from lm_datafusion.engine.plan_scans import is_named, planned_scans
 from lm_datafusion.engine.prepared import can_be_tried, prepare
 from lm_datafusion.engine.routing import CHANGES_BY_ITSELF
@@ -65,11 +66,9 @@ class Preparer:
     ) -> list[ReadyPlan]:
         """The plans of a statement."""
         try:
-            if not self._can_repeat(native):
+            if not routed.is_read_by_datafusion or not self._can_repeat(native):
                 return []
             choices = (routed, *self._others(native, statement, routed))
-            if not all(choice.is_read_by_datafusion for choice in choices):
-                return []
             made = [self._made_ready(native, choice, statement) for choice in choices]
         except Exception:  # noqa: BLE001 the frame itself says what is wrong, if anything
             return []
@@ -112,9 +111,18 @@ class Preparer:
             if not same_schema(served, native):
                 return None
             plan = prepare(self._context, served, references)
-            if plan is None and not can_be_tried(served.execution_plan()):
+            if plan is None and not self._can_be_tried(served, references):
                 return None
         return plan or PlannedAnew(references=references, frame=served)
+
+    def _can_be_tried(self, frame: DataFrame, references: tuple[RoutedReference, ...]) -> bool:
+        """Whether a frame reads the files of its references, and gives the same rows each time."""
+        plan = frame.execution_plan()
+        if not can_be_tried(plan):
+            return False
+        found = scanned_files(plan, self._context)
+        wanted = {file for reference in references for file in reference.table.files}
+        return None not in found and {file for files in found for file in files or ()} == wanted
 
 
 def _reads_more_than_filters(reference: RoutedReference) -> bool:

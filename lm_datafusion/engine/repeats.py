@@ -57,12 +57,12 @@ class Repeats:
         with self._lock:
             return self._seen.get(key) is not None and key not in self._left_alone
 
-    def find(self, key: Hashable, plans: Callable[[], list[ReadyPlan]]) -> Trial | None:
+    def find(self, key: Hashable, plans: Callable[[], list[ReadyPlan] | None]) -> Trial | None:
         """What is ready for a statement.
 
         Args:
             key: The statement.
-            plans: Prepares it.
+            plans: Prepares it; None if that cannot be done now.
         """
         with self._lock:
             is_new = key not in self._seen
@@ -77,6 +77,8 @@ class Repeats:
         if known is not None and known.is_current:
             return known
         found = plans()
+        if found is None:
+            return None
         made = Trial(found) if found else None
         with self._lock:
             if generation != self._generation:

@@ -89,7 +89,7 @@ class Route:
         reason: Why.
         options: How it scans.
         first: On our own path: only these rows are wanted.
-        limit: On our own path: so many rows, whichever, are enough.
+        limit: So many rows, whichever, are enough; our own scan stops then.
         is_for_once: Whether to choose anew the next time.
     """
 

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from lm_datafusion.engine.parquet_scan import ListedFile
     from lm_datafusion.engine.plan_scans import PlannedScan
     from lm_datafusion.engine.tables import ParquetTable, TableName
+    from lm_datafusion.engine.trial import ReadyPlan
     from lm_datafusion.engine.two_phases import TwoPhases
     from lm_datafusion.metrics import ScanReport
     from lm_datafusion.options import ScanOptions
@@ -211,15 +212,18 @@ class QueryServer:
         ):
             return None
         key = (statement.text, frame.scan_options)
-        ready = self._repeats.find(
-            key,
-            lambda: self._preparer.prepare(frame.native, statement, self._routed(frame, statement)),
-        )
+        ready = self._repeats.find(key, lambda: self._plans(frame, statement))
         if ready is None or not self._is_now(frame.epoch):
             return None
         plan = ready.next_plan()
         self._thread.run = RunReports(plan.references)
         return self._repeats.collect(key, plan, self._context)
+
+    def _plans(self, frame: LateDataFrame, statement: Statement) -> list[ReadyPlan] | None:
+        """The plans of a statement; None for a frame of an older catalog: others would run them."""
+        if not self._is_now(frame.epoch):
+            return None
+        return self._preparer.prepare(frame.native, statement, self._routed(frame, statement))
 
     def _made_again(self, frame: LateDataFrame, epoch: int) -> DataFrame | None:
         """The frame made by the same methods of frames over other readers; None if it cannot be.

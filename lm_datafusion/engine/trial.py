@@ -4,7 +4,7 @@ In: plans of one statement, the one expected to be the fastest first. Out: the o
 
 Every plan runs once, and those that are not far behind twice: single runs are disturbed now and
 then, first ones by what has to be loaded. One that is clearly faster than the expected one takes
-its place. The slower one gets another chance after 8, 16, 32, ... runs.
+its place. The slower one, unless far behind, gets another chance after 8, 16, 32, ... runs.
 
 Invariant: whichever runs, the rows are the same.
 """

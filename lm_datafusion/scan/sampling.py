@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lm_datafusion.errors import LateError
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.scan.run import ScanRun
-from lm_datafusion.scan.step_history import STEPS, file_versions, step_keys
+from lm_datafusion.scan.step_history import FEWEST_ROWS, STEPS, file_versions, step_keys
 from lm_datafusion.scan.windows import WindowWalk, page_edges
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from lm_datafusion.scan.row_group import RowGroupReader
     from lm_datafusion.scan.step_history import Measured
 
-# Enough to tell 1 % from 10 %, few enough to be decoded in a millisecond.
+# Of each row group: enough to tell 1 % from 10 %, few enough to be decoded in a millisecond.
 _ROWS = 8_192
 
 
@@ -44,23 +43,26 @@ def sample_steps(plan: ReadPlan) -> dict[int, Measured]:
     part = dataclasses.replace(
         plan, tasks=tasks, schema=pa.schema([]), options=options, first=None, limit=None
     )
-    run = ScanRun(part, ScanMetrics())
+    # What is kept has to have seen some rows.
+    row_count = max(_ROWS, FEWEST_ROWS // max(1, len(tasks)))
     try:
-        for place in range(len(tasks)):
-            _look(run.open_reader(place))
-    except LateError:
+        run = ScanRun(part, ScanMetrics())
+        try:
+            for place in range(len(tasks)):
+                _look(run.open_reader(place), row_count)
+        finally:
+            run.close()
+    except Exception:  # noqa: BLE001 advice must not stop a query
         return {}
-    finally:
-        run.close()
     return {index: found for index, found in run.measured().items() if found.rows_in}
 
 
-def _look(reader: RowGroupReader) -> None:
+def _look(reader: RowGroupReader, row_count: int) -> None:
     access = reader.open()
     if access.is_skipped:
         return
     edges = page_edges(access.row_count, reader.chunks(reader.filter_columns()), reader.index_file)
     walk = WindowWalk(access.selection, edges)
-    window = walk.next_window(_ROWS)
+    window = walk.next_window(row_count)
     if window is not None:
         reader.filter(window, walk.ahead)

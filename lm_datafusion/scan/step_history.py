@@ -8,7 +8,7 @@ of any: a scan takes the first of its files that has an answer. Only the first f
 files stand for it, for a measurement is advice and need not be complete.
 
 Invariant: bounded; of another version of a file nothing is known. It changes the order of filter
-steps, never which rows are left.
+steps and which reader is chosen, never which rows are left.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _MOST_ENTRIES = 4096
 _FILES_ASKED = 8
 # Fewer rows measure the call, not the step.
-_FEWEST_ROWS = 10_000
+FEWEST_ROWS = 10_000
 # What was measured before counts as much as so many rows that are measured now.
 _RECALLED_ROWS = 100_000
 
@@ -98,7 +98,7 @@ class StepHistory:
         measured: Mapping[int, Measured],
     ) -> None:
         """Keeps what a scan of some files has measured."""
-        worth = {i: m for i, m in measured.items() if i in keys and m.rows_in >= _FEWEST_ROWS}
+        worth = {i: m for i, m in measured.items() if i in keys and m.rows_in >= FEWEST_ROWS}
         with self._lock:
             for version in itertools.islice(versions, _FILES_ASKED):
                 for index, found in worth.items():
@@ -117,8 +117,8 @@ class StepHistory:
 
 
 def step_keys(plan: ReadPlan) -> dict[int, ConjunctKey]:
-    """By step: under which name what it took is kept; none if steps keep their order."""
-    steps = plan.row_filter.steps if plan.options.reorder_filters else ()
+    """By step: under which name what it took is kept."""
+    steps = plan.row_filter.steps
     keys = {s.index: conjunct_key(s.conjunct.conjunct, plan.filter_schema) for s in steps}
     return {index: key for index, key in keys.items() if key is not None}
 

@@ -68,6 +68,25 @@ def test_another_query_with_the_same_condition(path):
     assert not ours.scan_reports()[0].steps
 
 
+def test_a_scan_that_stops_early_is_not_there_to_learn(path):
+    ours = session(path, remember_conditions=True)
+    query = f"{LIKE.replace('count(*), min(word)', 'word')} LIMIT 5"
+    for _ in range(3):
+        assert ours.sql(query).to_arrow_table().num_rows == 5
+        assert ours.scan_reports()[0].path == "native_pushdown"
+    ours.sql(LIKE).collect()
+    assert ours.sql(query).to_arrow_table().num_rows == 5
+
+
+def test_conditions_that_keep_much_are_not_learned(path):
+    ours = session(path, remember_conditions=True)
+    query = "SELECT count(*), min(word) FROM t WHERE k > 0 AND text <> ''"
+    for _ in range(3):
+        assert ours.sql(query).to_pylist() == plain(path, query)
+        assert ours.scan_reports()[0].path != "late"
+    assert lm.condition_cache_bytes() == 0
+
+
 def test_without_the_option_nothing_is_read_late_for_it(path):
     ours = session(path)
     for _ in range(3):

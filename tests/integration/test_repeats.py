@@ -240,6 +240,7 @@ def test_row_groups_are_shared_out_by_the_weight_of_what_is_read(tmp_path, ready
         ([], 2, [0, 0, 0]),
         ([0, 0], 2, [0, 0, 2]),
         ([5], 4, [0, 0, 0, 1, 1]),
+        ([10, -8, 10], 3, [0, 2, 2, 3]),
     ],
 )
 def test_where_parts_are_cut(weights, partitions, edges):
@@ -428,6 +429,51 @@ def test_a_plan_of_before_does_not_reach_the_catalog_of_after(tmp_path, folder, 
     thread.join()
     for _ in range(3):
         assert ours.sql(query).to_pylist() == [{"n": 10}]
+
+
+def test_a_frame_of_before_is_not_prepared_for_the_catalog_of_after(tmp_path, folder, monkeypatch):
+    """The frame is asked for its rows before its table changes, and made ready after."""
+    _, ours = sessions(folder)
+    pq.write_table(table(100_000, 50), tmp_path / "other.parquet")
+    query = "SELECT id, word FROM t WHERE word <> 'w3' ORDER BY k DESC, id LIMIT 3"
+    repeats = ours._server._repeats
+    find, inside, go = repeats.find, threading.Event(), threading.Event()
+
+    def slowly(*given):
+        inside.set()
+        go.wait(10)
+        return find(*given)
+
+    monkeypatch.setattr(repeats, "find", slowly)
+    thread = threading.Thread(target=ours.sql(query).collect)
+    thread.start()
+    inside.wait(10)
+    monkeypatch.setattr(repeats, "find", find)
+    ours.deregister_table("t")
+    ours.register_parquet("t", str(tmp_path / "other.parquet"))
+    expected = ours.sql(query).to_pylist()
+    go.set()
+    thread.join()
+    for _ in range(5):
+        assert ours.sql(query).to_pylist() == expected
+    assert all(row["id"] >= 100_000 for row in expected)
+
+
+@pytest.mark.parametrize(
+    ("query", "is_settled"),
+    [
+        ("SELECT k, count(*) FROM t GROUP BY k", True),
+        ("SELECT k, count(*) FROM t GROUP BY k LIMIT 2", False),
+        ("SELECT k, count(*) AS n FROM t GROUP BY k ORDER BY n, k LIMIT 2", True),
+        ("SELECT k, count(*) AS n FROM t GROUP BY k ORDER BY n, k LIMIT 2 OFFSET 1", True),
+        ("SELECT sum(id) FROM (SELECT id FROM t LIMIT 9)", False),
+        ("SELECT id FROM t WHERE word = 'SortExec' LIMIT 9", False),
+        ("SELECT id FROM t ORDER BY id LIMIT 9", True),
+    ],
+)
+def test_which_rows_are_given_is_settled(folder, query, is_settled):
+    plain, _ = sessions(folder)
+    assert prepared.can_be_tried(plain.sql(query).execution_plan()) == is_settled
 
 
 def test_files_that_are_listed_each_time_are_planned_each_time(folder, ready):

@@ -64,9 +64,9 @@ def test_pages_tell_what_statistics_do_not(path, looks):
     few = "SELECT max(wide0), max(wide1), max(wide2) FROM t WHERE word <> ''"
     many = "SELECT max(wide0), max(wide1), max(wide2) FROM t WHERE word <> 'w'"
     assert route(context, few)[0] == "native_pushdown"
-    assert "by some pages about 1" in route(context, few)[1]
+    assert "as measured about 1" in route(context, few)[1]
     assert route(context, many)[0] == "native"
-    assert "by some pages about 9" in route(context, many)[1]
+    assert "as measured about 9" in route(context, many)[1]
     plain = datafusion.SessionContext()
     plain.register_parquet("t", path)
     for query in (few, many):
