@@ -5,7 +5,7 @@ In: queries, contenders, a results file. Out: the results file, complete.
 For each query, for each repeat, each engine runs once; the order rotates, so that what disturbs
 the machine for a while disturbs all alike, and nobody always runs first; every other repeat it is
 turned around, so that nobody always runs after the same engine. Before the first repeat
-each engine runs some times untimed; cold runs instead begin with an engine that was opened anew and
+each engine runs some times untimed, in turns, too; cold runs instead begin with an engine that was opened anew and
 files the system has forgotten. After the last repeat each engine tells what it pruned, for which
 some run the query in another way, and the answers of all runs are judged.
 
@@ -112,15 +112,17 @@ class Schedule:
         return missing
 
     def _measure(self, query: Query, missing: list[tuple[int, Contender]]) -> None:
+        contenders = list(dict.fromkeys(contender for _, contender in missing))
         out = set()
-        if self._manner.cold_files is None:
-            for contender in dict.fromkeys(contender for _, contender in missing):
-                if not self._attempt(query, contender, self._warm_up):
-                    out.add(contender.word)
-        for _, contender in missing:
-            if contender.word not in out and not self._attempt(query, contender, self._timed):
+        # In turns, as the timed runs: memory that an idle process gives back would favour those
+        # that wait longer.
+        warm_ups = [] if self._manner.cold_files else contenders * self._manner.warm_ups
+        turns = [(contender, self._warm_up) for contender in warm_ups]
+        turns += [(contender, self._timed) for _, contender in missing]
+        for contender, action in turns:
+            if contender.word not in out and not self._attempt(query, contender, action):
                 out.add(contender.word)
-        for contender in dict.fromkeys(contender for _, contender in missing):
+        for contender in contenders:
             if contender.word not in out:
                 self._note_pruned(query, contender)
 
@@ -144,8 +146,7 @@ class Schedule:
         return True
 
     def _warm_up(self, query: Query, contender: Contender) -> None:
-        for _ in range(self._manner.warm_ups):
-            contender.run(query.sql)
+        contender.run(query.sql)
 
     def _note_pruned(self, query: Query, contender: Contender) -> None:
         # What was pruned is an extra: an engine that cannot tell stays in the race.

@@ -56,12 +56,12 @@ def results(tmp_path):
     return Results.begin(str(tmp_path / "results.json"), {"engines": ["a", "b", "c"]}, {})
 
 
-def make(results, fakes, repeats=2, guard=lambda: None, restarts=False):
+def make(results, fakes, repeats=2, guard=lambda: None, restarts=False, warm_ups=1):
     return Schedule(
         results=results,
         contenders=fakes,
         referee=FakeReferee(),
-        manner=Manner(repeats=repeats, warm_ups=1, restarts=restarts),
+        manner=Manner(repeats=repeats, warm_ups=warm_ups, restarts=restarts),
         say=lambda line: None,
         guard=guard,
     )
@@ -85,6 +85,11 @@ def test_runs_that_are_there_are_not_made_again(results, fakes, calls):
     make(results, fakes).run(QUERIES)
     assert calls == [("one", "b")] * 2, "one run to warm up and the one that was missing"
     assert load_results(results.path) == kept
+
+
+def test_runs_to_warm_up_are_made_in_turns(results, fakes, calls):
+    make(results, fakes, repeats=1, warm_ups=2).run(QUERIES[:1])
+    assert "".join(word for _, word in calls) == "abcabcabc"
 
 
 def test_each_query_may_begin_with_new_processes(results, fakes, calls):
