@@ -112,9 +112,14 @@ def first_batch(stream: Stream) -> None:
     next(iter(stream()))
 
 
-def grown_bytes(name: str, path: str, count: int) -> int:
-    """By how much a process grows at most while it answers for the first time."""
+def grown_bytes(name: str, path: str, small: str, count: int) -> int:
+    """By how much a process grows at most while it answers for the first time.
+
+    Over a small file it has answered before, so that libraries are loaded.
+    """
     pa.set_cpu_count(THREADS)
+    for _ in make_stream(name, small, count)():
+        pass
     stream = make_stream(name, path, count)
     meter, before = Meter(), psutil.Process().memory_info().rss
     meter.start()
@@ -123,11 +128,11 @@ def grown_bytes(name: str, path: str, count: int) -> int:
     return meter.stop().peak_bytes - before
 
 
-def show_growth(path: str, count: int) -> None:
+def show_growth(path: str, small: str, count: int) -> None:
     print(f"\n{count:,} rows, growth of a new process")
     for name in NAMES:
         with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-            grown = max(pool.apply(grown_bytes, (name, path, count)) for _ in range(3))
+            grown = max(pool.apply(grown_bytes, (name, path, small, count)) for _ in range(3))
         print(f"  {name:24}{grown / 1e6:10.1f} MB")
 
 
@@ -162,6 +167,8 @@ def main() -> None:
         path = str(pathlib.Path(folder) / "events.parquet")
         started = time.perf_counter()
         write_file(path, arguments.rows)
+        small = str(pathlib.Path(folder) / "small.parquet")
+        write_file(small, 1_000)
         size = pathlib.Path(path).stat().st_size
         made = time.perf_counter() - started
         print(f"{arguments.rows:,} rows, {size / 1e6:.0f} MB, made in {made:.0f} s")
@@ -177,7 +184,7 @@ def main() -> None:
             for name, run in runs.items():
                 read = bytes_read(run)
                 print(f"  {name:24}{read:14,}{read / size:10.1%} of the file")
-            show_growth(path, count)
+            show_growth(path, small, count)
 
 
 if __name__ == "__main__":
