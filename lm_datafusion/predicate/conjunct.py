@@ -22,6 +22,7 @@ import pyarrow.dataset as ds
 from lm_datafusion.errors import ColumnNotFoundError, LateError, OptionError, SqlError
 from lm_datafusion.predicate import evaluator
 from lm_datafusion.predicate.fold import Translator
+from lm_datafusion.predicate.kernel import find_answer
 from lm_datafusion.predicate.tree import Predicate, Residual
 from lm_datafusion.predicate.volatility import may_change
 
@@ -86,6 +87,11 @@ class BoundConjunct:
         if expression is None:
             return evaluator.evaluate(self.conjunct.text, batch)
         return _evaluate_expression(expression, batch)
+
+    def answer(self, values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray | None:
+        """What `evaluate` would say of values of the only column; None if it has to be asked."""
+        is_own = len(self.columns) == 1 and self.conjunct.expression is None
+        return find_answer(self.tree, values) if is_own else None
 
 
 def bind_conjuncts(conjuncts: Sequence[Conjunct], schema: pa.Schema) -> tuple[BoundConjunct, ...]:

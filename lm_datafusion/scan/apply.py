@@ -31,7 +31,7 @@ OWN_MEMORY_FRACTION = 0.25
 class Applier:
     """Applies selections to arrays; what a selection comes to in Arrow is made once.
 
-    One applier serves the columns of one read, which mostly share a selection.
+    One applier serves the columns of a row group, which mostly share a selection.
     """
 
     def __init__(self) -> None:

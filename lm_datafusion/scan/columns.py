@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from lm_datafusion.errors import UnsupportedFeatureError
 from lm_datafusion.formats.parquet.decode import ColumnRequest
-from lm_datafusion.scan.apply import Applier, merge_in_order, relative_selection
+from lm_datafusion.scan.apply import Applier, merge_in_order
 from lm_datafusion.selection import RowSelection
 
 if TYPE_CHECKING:
@@ -37,14 +37,13 @@ class _Segment:
     rows: RowSelection
     values: Values
 
-    def narrowed(self, rows: RowSelection) -> _Segment | None:
+    def narrowed(self, rows: RowSelection, applier: Applier) -> _Segment | None:
         kept = self.rows.intersection(rows)
         if not kept.selects_any():
             return None
         if kept == self.rows:
             return self
-        relative = relative_selection(kept, self.rows)
-        return _Segment(kept, Applier().apply(self.values, relative))
+        return _Segment(kept, applier.apply_within(self.values, kept, self.rows))
 
 
 @dataclass(slots=True)
@@ -58,6 +57,7 @@ class ColumnCursor:
         constant: Its value where the file does not store it.
         is_encoded: Whether it is read as dictionary codes.
         path: The file, for errors.
+        applier: Narrows values; columns that are narrowed alike share one.
     """
 
     name: str
@@ -66,6 +66,7 @@ class ColumnCursor:
     constant: pa.Scalar | None = None
     is_encoded: bool = False
     path: str = ""
+    applier: Applier = field(default_factory=Applier)
     _segments: list[_Segment] = field(default_factory=list)
 
     def take_held(
@@ -74,7 +75,7 @@ class ColumnCursor:
         """What is held of the wanted rows, and the rows that are missing."""
         parts = []
         for segment in self._segments:
-            found = segment.narrowed(wanted)
+            found = segment.narrowed(wanted, self.applier)
             if found is not None:
                 parts.append((found.rows, found.values))
                 wanted = wanted.difference(found.rows)
@@ -84,7 +85,7 @@ class ColumnCursor:
         """Keeps what was decoded of rows ahead."""
         if not ahead.selects_any():
             return
-        rest = _Segment(decoded.rows, decoded.values).narrowed(ahead)
+        rest = _Segment(decoded.rows, decoded.values).narrowed(ahead, self.applier)
         if rest is not None:
             self._segments.append(rest)
 
@@ -99,7 +100,7 @@ class ColumnCursor:
         if not self._segments:
             return
         keep = selection.union(ahead) if ahead.selects_any() else selection
-        narrowed = [segment.narrowed(keep) for segment in self._segments]
+        narrowed = [segment.narrowed(keep, self.applier) for segment in self._segments]
         self._segments = [segment for segment in narrowed if segment is not None]
 
     def constant_values(self, row_count: int) -> pa.Array:
@@ -153,13 +154,12 @@ def read_columns(
     ]
     requests = [_request(cursor, rows) for cursor, rows in missing]
     decoded = decoder.decode(requests)
-    applier = Applier()
     values = []
     for cursor, (parts, rows) in zip(cursors, held, strict=True):
         column = next(decoded) if rows.selects_any() else None
         if column is not None:
             cursor.hold(column, ahead)
-            parts.append((rows, applier.apply_within(column.values, rows, column.rows)))
+            parts.append((rows, cursor.applier.apply_within(column.values, rows, column.rows)))
         values.append(_assembled(cursor, parts, selection.row_count))
     return values
 

@@ -77,8 +77,7 @@ def prune_by_condition_cache(
     """Leaves out the row groups in which a part of the conjunction is known to have no row."""
     if not context.options.condition_cache_bytes or not any(not a.is_skipped for a in accesses):
         return accesses
-    keys = condition_keys(context.conjuncts, context.file_plan, context.schema)
-    found = _find(keys, context.file_plan)
+    found = _find(context.keys, context.file_plan)
     if not found:
         return accesses
     return [
@@ -118,7 +117,7 @@ class KnownRows:
         # What lies outside the selection by now was not ruled out by a conjunct.
         is_whole = access.selection.selects_all()
         if context.options.condition_cache_bytes and is_whole and not access.is_fully_matched:
-            self._keys = condition_keys(context.conjuncts, context.file_plan, context.schema)
+            self._keys = context.keys
             self._is_kept = any(key is not None for key in self._keys)
 
     def narrowed(self) -> RowGroupAccess:

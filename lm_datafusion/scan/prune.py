@@ -9,12 +9,15 @@ In: conjuncts and the facts of a file. Out: `RowGroupAccess` of the row groups t
 4. Dictionaries: up to a megabyte, and DataFusion evaluates the conjunct on the values.
 5. The page index: kilobytes per column, leaves ranges of rows.
 
+The last two are left out where an earlier scan found that they prune nothing (`scan.fruitless`).
+
 Invariant: pruning fails open. An error of any stage costs one count of
 `predicate_evaluation_errors` and nothing else.
 """
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,6 +41,8 @@ from lm_datafusion.predicate.tree import (
     references,
 )
 from lm_datafusion.pruning import PruningStatistics, Verdict, columns_without_nan, judge
+from lm_datafusion.scan.fruitless import FRUITLESS, Stage
+from lm_datafusion.scan.known_rows import condition_keys
 from lm_datafusion.selection.filters import filter_to_mask
 
 if TYPE_CHECKING:
@@ -51,12 +56,13 @@ if TYPE_CHECKING:
     from lm_datafusion.plan import FilePlan, RowGroupAccess
     from lm_datafusion.predicate.conjunct import BoundConjunct
     from lm_datafusion.pruning.containers import NanFree
+    from lm_datafusion.scan.condition_cache import ConjunctKey
     from lm_datafusion.storage import OpenFile
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PruningContext:
-    """What the stages share."""
+    """What the stages share: a file, and what is asked of it."""
 
     facts: FileFacts
     file_plan: FilePlan
@@ -66,7 +72,12 @@ class PruningContext:
     metrics: ScanMetrics
     decided: frozenset[int] = frozenset()
 
-    @property
+    @functools.cached_property
+    def keys(self) -> list[ConjunctKey | None]:
+        """By conjunct: the name under which facts about it in this file are kept, if they are."""
+        return condition_keys(self.conjuncts, self.file_plan, self.schema)
+
+    @functools.cached_property
     def nan_free(self) -> NanFree:
         """What the conjuncts say together about NaN."""
         return columns_without_nan(And(tuple(c.tree for c in self.conjuncts)))
@@ -78,6 +89,14 @@ class PruningContext:
         except Exception:  # noqa: BLE001 pruning fails open, whatever is wrong
             self.metrics.add(predicate_evaluation_errors=1)
             return np.full(statistics.num_containers, Verdict.SOME_ROWS, dtype=np.uint8)
+
+    def is_fruitless(self, stage: Stage, conjunct: int, row_group: int) -> bool:
+        """Whether an earlier scan found that a stage prunes nothing."""
+        return FRUITLESS.knows(self.facts.version, self.keys[conjunct], stage, row_group)
+
+    def note_fruitless(self, stage: Stage, conjunct: int, row_group: int) -> None:
+        """Tells later scans that a stage prunes nothing."""
+        FRUITLESS.note(self.facts.version, self.keys[conjunct], stage, row_group)
 
 
 # By conjunct: which values of the chunk's dictionary pass, and last whether null does. Found by
@@ -128,15 +147,21 @@ def _prune_by_dictionaries(
     for index, conjunct in enumerate(context.conjuncts):
         if not access.is_undecided(index) or conjunct.conjunct.is_volatile:
             continue
+        if context.is_fruitless(Stage.DICTIONARY, index, access.row_group):
+            continue
         try:
             found = _dictionary_passes(access, conjunct, context, file)
         except Exception:  # noqa: BLE001 a value that no row may hold can fail a cast
             context.metrics.add(predicate_evaluation_errors=1)
             continue
-        if found is not None:
-            passes[index] = found
-            may_hold_null = _may_hold_null(access.row_group, conjunct.columns[0], context)
-            access = access.with_verdict(index, _dictionary_verdict(found, may_hold_null))
+        if found is None:
+            continue
+        passes[index] = found
+        may_hold_null = _may_hold_null(access.row_group, conjunct.columns[0], context)
+        verdict = _dictionary_verdict(found, may_hold_null)
+        if verdict == Verdict.SOME_ROWS:
+            context.note_fruitless(Stage.DICTIONARY, index, access.row_group)
+        access = access.with_verdict(index, verdict)
     return access
 
 
@@ -156,12 +181,21 @@ def _dictionary_passes(
     )
     if values is None or len(values) >= access.row_count:
         return None
+    plain = plain_passes(conjunct, values)
+    if plain is not None:
+        return plain
     name = conjunct.columns[0]
     data_type = context.schema.field(name).type
     if pa.types.is_dictionary(data_type):
         data_type = data_type.value_type
     every = pa.concat_arrays([values.cast(data_type), pa.nulls(1, data_type)])
     return filter_to_mask(conjunct.evaluate(pa.record_batch([every], names=[name])))
+
+
+def plain_passes(conjunct: BoundConjunct, values: pa.Array) -> npt.NDArray[np.bool_] | None:
+    """Which values of a dictionary pass, and that null does not, without asking DataFusion."""
+    answer = conjunct.answer(values)
+    return None if answer is None else np.append(filter_to_mask(answer), np.False_)
 
 
 def _dictionary_verdict(passes: npt.NDArray[np.bool_], may_hold_null: bool) -> Verdict:  # noqa: FBT001 a fact
@@ -188,15 +222,19 @@ def _prune_by_page_index(
         if access.is_skipped or not access.is_undecided(index):
             continue
         columns = [reference.path for reference in references(conjunct.tree)]
-        if not columns:
+        if not columns or context.is_fruitless(Stage.PAGE_INDEX, index, access.row_group):
             continue
         try:
             statistics = PageStatistics(context.facts, access.row_group, columns, file, constants)
         except Exception:  # noqa: BLE001 pruning fails open, whatever is wrong
             context.metrics.add(predicate_evaluation_errors=1)
             continue
-        if statistics.has_pages:
-            verdicts = context.judge(index, statistics)
+        if not statistics.has_pages:
+            continue
+        verdicts = context.judge(index, statistics)
+        if (verdicts == Verdict.SOME_ROWS).all():
+            context.note_fruitless(Stage.PAGE_INDEX, index, access.row_group)
+        else:
             access = access.with_range_verdicts(index, statistics.starts, verdicts)
     return access
 

@@ -29,9 +29,15 @@ from lm_datafusion.formats.parquet.decode import RowGroupDecoder
 from lm_datafusion.formats.parquet.splice import can_splice
 from lm_datafusion.predicate.evaluator import EvaluationError
 from lm_datafusion.predicate.kinds import is_text_or_bytes
+from lm_datafusion.scan.apply import Applier
 from lm_datafusion.scan.columns import ColumnCursor, read_columns
 from lm_datafusion.scan.known_rows import KnownRows
-from lm_datafusion.scan.prune import DictionaryPasses, PruningContext, prune_row_group
+from lm_datafusion.scan.prune import (
+    DictionaryPasses,
+    PruningContext,
+    plain_passes,
+    prune_row_group,
+)
 from lm_datafusion.selection import RowSelection
 from lm_datafusion.selection.filters import filter_to_mask
 
@@ -74,6 +80,7 @@ class RowGroupReader:
             self._index_file,
             context.metrics,
         )
+        self._applier = Applier()
         self._cursors: dict[str, ColumnCursor] = {}
         self._access: RowGroupAccess | None = None
 
@@ -219,6 +226,7 @@ class RowGroupReader:
             column=column,
             is_encoded=self._can_encode(column),
             path=self._task.file.version.path,
+            applier=self._applier,
         )
 
     def _can_encode(self, column: int) -> bool:
@@ -299,6 +307,10 @@ class RowGroupReader:
             mask = self._evaluate_encoded(step, cursors[0], values[0])
             if mask is not None:
                 return [mask]
+        if len(cursors) == 1 and cursors[0].column is not None:
+            answer = step.conjunct.answer(values[0])
+            if answer is not None:
+                return [answer]
         arrays = [c.to_table_type(v) for c, v in zip(cursors, values, strict=True)]
         # Nullability is part of what DataFusion folds by.
         fields = [self._plan.filter_schema.field(cursor.name) for cursor in cursors]
@@ -313,14 +325,11 @@ class RowGroupReader:
         if passes is None:
             if step.conjunct.conjunct.is_volatile or len(dictionary) >= len(values):
                 return None
-            every = pa.concat_arrays([dictionary, pa.nulls(1, dictionary.type)])
             try:
-                field = pa.field(cursor.name, cursor.data_type)
-                answers = evaluate_arrays(step, [cursor.to_table_type(every)], [field], len(every))
+                passes = self._evaluate_dictionary(step, cursor, dictionary)
             except EvaluationError:
                 # Perhaps on a value that no row left holds.
                 return None
-            passes = np.concatenate([filter_to_mask(answer) for answer in answers])
             self._passes[step.index] = passes
         if len(passes) != len(dictionary) + 1:
             return None
@@ -328,7 +337,21 @@ class RowGroupReader:
         codes = values.indices
         if codes.null_count:
             codes = pc.fill_null(codes, len(dictionary))
-        return passes.take(codes.to_numpy())
+        # By bytes, and by Arrow: numpy would hold the GIL, and bits take Arrow twice as long.
+        answers = pa.array(passes.view(np.uint8)).take(codes)
+        return answers.to_numpy().view(np.bool_)
+
+    def _evaluate_dictionary(
+        self, step: FilterStep, cursor: ColumnCursor, dictionary: pa.Array
+    ) -> npt.NDArray[np.bool_]:
+        """Which values pass, and last whether null does."""
+        plain = plain_passes(step.conjunct, dictionary)
+        if plain is not None:
+            return plain
+        every = pa.concat_arrays([dictionary, pa.nulls(1, dictionary.type)])
+        field = pa.field(cursor.name, cursor.data_type)
+        answers = evaluate_arrays(step, [cursor.to_table_type(every)], [field], len(every))
+        return np.concatenate([filter_to_mask(answer) for answer in answers])
 
 
 def evaluate_arrays(

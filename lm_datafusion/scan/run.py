@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
     from lm_datafusion.metrics import ScanMetrics
-    from lm_datafusion.plan import ReadPlan
+    from lm_datafusion.plan import FilePlan, ReadPlan
     from lm_datafusion.scan.first_rows import Found
     from lm_datafusion.scan.step_history import Measured
     from lm_datafusion.storage import FileVersion, OpenFile
@@ -50,6 +50,7 @@ class ScanRun:
         self._handles = _Handles(plan)
         steps = sorted(plan.row_filter.steps, key=lambda step: step.index)
         self._conjuncts = tuple(step.conjunct for step in steps)
+        self._contexts: dict[FileVersion, PruningContext] = {}
 
     def batches(self) -> Generator[pa.RecordBatch]:
         """The rows of the plan, in its order."""
@@ -133,17 +134,23 @@ class ScanRun:
         """A reader of the row group at a place of the plan."""
         task = self._plan.tasks[place]
         file = self._handles.open(task.file.version)
-        facts = FACTS.load(file, limit_bytes=self._plan.options.metadata_cache_bytes)
-        context = PruningContext(
-            facts=facts,
-            file_plan=task.file,
-            conjuncts=self._conjuncts,
-            schema=self._plan.filter_schema,
-            options=self._plan.options,
-            metrics=self._metrics,
-        )
         index_file = MeteredFile(file, lambda n: self._metrics.add(bytes_metadata=n))
+        context = self._context(task.file, file)
         return RowGroupReader(self._plan, task, context, self._order, (file, index_file))
+
+    def _context(self, file_plan: FilePlan, file: OpenFile) -> PruningContext:
+        """What pruning needs of a file; two threads may both make it, which does no harm."""
+        context = self._contexts.get(file_plan.version)
+        if context is None:
+            context = self._contexts[file_plan.version] = PruningContext(
+                facts=FACTS.load(file, limit_bytes=self._plan.options.metadata_cache_bytes),
+                file_plan=file_plan,
+                conjuncts=self._conjuncts,
+                schema=self._plan.filter_schema,
+                options=self._plan.options,
+                metrics=self._metrics,
+            )
+        return context
 
 
 def _joined(fetch: ScanRun, found: Found, plan: ReadPlan) -> Iterator[pa.RecordBatch]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from lm_datafusion.formats.parquet.footer import FileFacts
     from lm_datafusion.options import ScanOptions
-    from lm_datafusion.plan import ReadPlan, RowGroupTask, Table
+    from lm_datafusion.plan import FilePlan, ReadPlan, RowGroupTask, Table
     from lm_datafusion.predicate.conjunct import Conjunct
     from lm_datafusion.storage import OpenFile
 
@@ -60,7 +60,8 @@ def find_survivors(
     found: list[Survivor] = []
     for tasks in _by_file(plan):
         with table.storage.open(tasks[0].file.version) as file:
-            found += [s for task in tasks if (s := _survivor(task, plan, file, metrics))]
+            context = _context(plan, tasks[0].file, file, metrics)
+            found += [s for task in tasks if (s := _survivor(task, context, file))]
     return found
 
 
@@ -71,26 +72,28 @@ def _by_file(plan: ReadPlan) -> Iterator[list[RowGroupTask]]:
     yield from by_place.values()
 
 
-def _survivor(
-    task: RowGroupTask, plan: ReadPlan, file: OpenFile, metrics: ScanMetrics
-) -> Survivor | None:
+def _context(
+    plan: ReadPlan, file_plan: FilePlan, file: OpenFile, metrics: ScanMetrics
+) -> PruningContext:
     steps = sorted(plan.row_filter.steps, key=lambda step: step.index)
-    facts = FACTS.load(file, limit_bytes=plan.options.metadata_cache_bytes)
-    context = PruningContext(
-        facts=facts,
-        file_plan=task.file,
+    return PruningContext(
+        facts=FACTS.load(file, limit_bytes=plan.options.metadata_cache_bytes),
+        file_plan=file_plan,
         conjuncts=tuple(step.conjunct for step in steps),
         schema=plan.filter_schema,
         options=plan.options,
         metrics=metrics,
     )
+
+
+def _survivor(task: RowGroupTask, context: PruningContext, file: OpenFile) -> Survivor | None:
     access = prune_row_group(task.access, context, file, {})
     if access.is_skipped:
         return None
     return Survivor(
         path=task.file.version.path,
         row_group=access.row_group,
-        start=_first_page(facts, access.row_group),
+        start=_first_page(context.facts, access.row_group),
         rows_left=access.selection.row_count,
     )
 

@@ -10,7 +10,7 @@ Invariant: `bits` is one-dimensional, boolean and read-only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +26,7 @@ class Mask:
     """Selected rows as the true values of `bits`."""
 
     bits: BoolArray
+    _row_count: int = field(default=-1, init=False)
 
     def __post_init__(self) -> None:
         self.bits.flags.writeable = False
@@ -41,8 +42,10 @@ class Mask:
 
     @property
     def row_count(self) -> int:
-        """Number of selected rows."""
-        return int(np.count_nonzero(self.bits))
+        """Number of selected rows, counted once."""
+        if self._row_count < 0:
+            object.__setattr__(self, "_row_count", int(np.count_nonzero(self.bits)))
+        return self._row_count
 
     @property
     def selector_count(self) -> int:

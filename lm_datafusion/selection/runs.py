@@ -18,7 +18,7 @@ empty and no two touch, so one set of rows has exactly one form.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -39,6 +39,7 @@ class Runs:
     starts: Int64Array
     stops: Int64Array
     total_rows: int
+    _row_count: int = field(default=-1, init=False)
 
     def __post_init__(self) -> None:
         self.starts.flags.writeable = False
@@ -74,10 +75,11 @@ class Runs:
 
     @property
     def row_count(self) -> int:
-        """Number of selected rows."""
-        if len(self.starts) == 1:
-            return int(self.stops[0] - self.starts[0])
-        return int(self.stops.sum() - self.starts.sum())
+        """Number of selected rows, counted once."""
+        if self._row_count < 0:
+            count = int(self.stops.sum() - self.starts.sum())
+            object.__setattr__(self, "_row_count", count)
+        return self._row_count
 
     @property
     def selector_count(self) -> int:

@@ -222,7 +222,7 @@ class RowSelection:
                 a missing tail meant; `slice` or `concat` say it.
         """
         self._check_same_rows(other, "intersection")
-        return RowSelection(algebra.intersection(self._backing, other._backing))
+        return self._with(algebra.intersection(self._backing, other._backing), other)
 
     def union(self, other: RowSelection) -> RowSelection:
         """Rows of either.
@@ -231,7 +231,7 @@ class RowSelection:
             OptionError: The two speak of different numbers of rows.
         """
         self._check_same_rows(other, "union")
-        return RowSelection(algebra.union(self._backing, other._backing))
+        return self._with(algebra.union(self._backing, other._backing), other)
 
     def difference(self, other: RowSelection) -> RowSelection:
         """Rows of `self` that are not rows of `other`.
@@ -240,7 +240,7 @@ class RowSelection:
             OptionError: The two speak of different numbers of rows.
         """
         self._check_same_rows(other, "difference")
-        return RowSelection(algebra.difference(self._backing, other._backing))
+        return self._with(algebra.difference(self._backing, other._backing), other)
 
     def complement(self) -> RowSelection:
         """Selected and skipped rows exchanged."""
@@ -407,6 +407,12 @@ class RowSelection:
         if hidden > 1:
             shown.insert(_SHOWN_SELECTORS, f"... {hidden} more ...")
         return f"RowSelection[{', '.join(shown)}]"
+
+    def _with(self, backing: Backing, other: RowSelection) -> RowSelection:
+        """The result of an operation with another: one of the two, if it is the same rows."""
+        if backing is self._backing:
+            return self
+        return other if backing is other._backing else RowSelection(backing)
 
     def _check_same_rows(self, other: RowSelection, what: str) -> None:
         if self.total_rows != other.total_rows:

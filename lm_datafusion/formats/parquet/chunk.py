@@ -79,6 +79,7 @@ class ChunkFacts:
         "path",
         "physical_type",
         "row_count",
+        "splice_head",
     )
 
     def __init__(
@@ -103,6 +104,8 @@ class ChunkFacts:
         self._column_index: object = _UNKNOWN
         self._bloom_filter: object = _UNKNOWN
         self._page_encodings: dict[int, int] = {}
+        # What a splice says of the chunk whichever of its pages it holds, once it was written.
+        self.splice_head: bytes | None = None
 
     @property
     def tail(self) -> ChunkTail | None:

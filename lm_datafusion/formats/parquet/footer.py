@@ -9,6 +9,7 @@ Invariant: facts belong to one `FileVersion` and never change.
 from __future__ import annotations
 
 import base64
+import functools
 import struct
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -57,6 +58,7 @@ class FileFacts:
             self.elements: SchemaElements = parse_schema_elements(footer)
         except (pa.ArrowException, OSError, ThriftError) as error:
             raise footer_error(version.path, error) from error
+        self._row_counts: dict[int, int] = {}
         self._chunks: dict[tuple[int, int], ChunkFacts] = {}
         self._remembered: dict[Hashable, Any] = {}
         self._all_tails: list[list[ChunkTail]] | None = None
@@ -70,7 +72,9 @@ class FileFacts:
 
     def row_count(self, row_group: int) -> int:
         """Rows of a row group."""
-        count = int(self.metadata.row_group(row_group).num_rows)
+        count = self._row_counts.get(row_group)
+        if count is None:
+            count = self._row_counts[row_group] = int(self.metadata.row_group(row_group).num_rows)
         if count < 0:
             raise CorruptFileError(
                 f"row group {row_group} is said to have {count} rows", path=self.version.path
@@ -132,10 +136,15 @@ class FileFacts:
 
     def leaf_index(self, path: tuple[str, ...]) -> int | None:
         """The leaf at a path, if it is not inside a list or map; None otherwise."""
-        for index, leaf in enumerate(self.elements.leaves):
-            if leaf.path == path:
-                return index if leaf.max_repetition_level == 0 else None
-        return None
+        index = self._leaf_indices.get(path)
+        is_flat = index is not None and self.elements.leaves[index].max_repetition_level == 0
+        return index if is_flat else None
+
+    @functools.cached_property
+    def _leaf_indices(self) -> dict[tuple[str, ...], int]:
+        # Backwards: of leaves with one path the first counts.
+        leaves = self.elements.leaves
+        return {leaves[index].path: index for index in reversed(range(len(leaves)))}
 
     def leaf_type(self, path: tuple[str, ...]) -> pa.DataType:
         """The Arrow type of a leaf."""

@@ -84,17 +84,23 @@ def splice_footer(facts: FileFacts, columns: Sequence[SplicedColumn]) -> bytes:
 def _column_chunk(leaf: SplicedLeaf) -> bytes:
     """The metadata of a leaf; readers find a dictionary page at the first page's offset too."""
     chunk = leaf.chunk
-    metadata = [
-        (1, Kind.I32, PhysicalType[chunk.physical_type]),
-        (2, Kind.LIST, (Kind.I32, [_encoding(name) for name in chunk.encodings])),
-        (3, Kind.LIST, (Kind.BINARY, [name.encode() for name in chunk.leaf.path])),
-        (4, Kind.I32, _CODECS[chunk.codec]),
+    if chunk.splice_head is None:
+        chunk.splice_head = write_fields(
+            [
+                (1, Kind.I32, PhysicalType[chunk.physical_type]),
+                (2, Kind.LIST, (Kind.I32, [_encoding(name) for name in chunk.encodings])),
+                (3, Kind.LIST, (Kind.BINARY, [name.encode() for name in chunk.leaf.path])),
+                (4, Kind.I32, _CODECS[chunk.codec]),
+            ]
+        )
+    place = [
         (5, Kind.I64, leaf.num_values),
         (6, Kind.I64, leaf.length),
         (7, Kind.I64, leaf.length),
         (9, Kind.I64, leaf.offset),
     ]
-    return write_struct([(2, Kind.I64, leaf.offset), (3, Kind.STRUCT, write_struct(metadata))])
+    metadata = chunk.splice_head + write_fields(place, previous_id=4) + STOP
+    return write_struct([(2, Kind.I64, leaf.offset), (3, Kind.STRUCT, metadata)])
 
 
 def _encoding(name: str) -> int:
