@@ -62,7 +62,7 @@ class ScanOptions:
     path: AccessPath = "auto"
     threads: int | None = None
     batch_rows: int = 131_072
-    window_bytes: int = 16 * MEBIBYTE
+    window_bytes: int = 32 * MEBIBYTE
     queue_batches: int = 2
     string_type: StringType = "string"
     prune_statistics: bool = True

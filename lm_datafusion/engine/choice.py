@@ -13,7 +13,7 @@ slower so). The exceptions are queries that read much besides:
 - filters of which the first ones drop most rows, before the others and the rest are decoded:
   DataFusion's reader, with filter pushdown.
 
-A statement that runs again is measured, and the faster of two readers goes on
+A statement that runs again is measured, and the fastest reader goes on
 (`engine.prepared`): then this is only the first guess.
 
 Weights are of decoding, which is what takes time on local files: a value costs as much as five of
@@ -43,7 +43,14 @@ from lm_datafusion.engine.top_k import TopK
 from lm_datafusion.errors import LateError
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.plan import ScanRequest
-from lm_datafusion.scan import cached_share, known_steps, load_facts, plan_scan, sample_steps
+from lm_datafusion.scan import (
+    cached_share,
+    known_steps,
+    load_facts,
+    plan_scan,
+    sample_seconds,
+    sample_steps,
+)
 from lm_datafusion.scan.visit_estimate import estimate_visits
 from lm_datafusion.storage import LocalStorage
 
@@ -88,6 +95,8 @@ PUSHDOWN_PAYS = 0.4
 FEW_ROWS = 10_000
 # A table may weigh so much without a thought: about 0.2 s on one core.
 SMALL_WEIGHT = 200_000_000
+# One row group is scanned to know what a scan of all would cost: it has to be a small part.
+FEWEST_ROW_GROUPS = 16
 PUSHDOWN_BUG = "filter pushdown under a join loses rows in DataFusion 55"
 
 
@@ -219,6 +228,32 @@ def _share_kept(plan: ReadPlan) -> float:
         found[step.index].kept_share if step.index in found else step.selectivity
         for step in plan.row_filter.steps
     )
+
+
+def late_seconds(
+    table: ParquetTable, columns: Collection[str], filters: Sequence[Expr], options: ScanOptions
+) -> float:
+    """How long our own scan would take, measured on a part; infinitely long where it cannot pay.
+
+    It can for tables that take a while and filters that leave little.
+
+    Args:
+        table: The table.
+        columns: What is read of it.
+        filters: What its rows have to meet.
+        options: How it would be scanned.
+    """
+    conjuncts = to_conjuncts(filters, table.printed_names, table.schema)
+    if not filters or len(conjuncts) < len(filters):
+        return math.inf
+    request = ScanRequest(conjuncts=conjuncts, columns=tuple(columns))
+    plan = plan_scan(table.as_table(), request, options, ScanMetrics())
+    rows = sum(task.access.row_count for task in plan.tasks)
+    weight = _weights(table, columns, columns, options).narrow
+    is_small = rows * weight < SMALL_WEIGHT or len(plan.tasks) < FEWEST_ROW_GROUPS
+    if is_small or _share_kept(plan) > KNOWN_PAYS:
+        return math.inf
+    return sample_seconds(plan) / min(options.worker_count, len(plan.tasks))
 
 
 def _pushed_or_not(

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from datafusion import DataFrame, SessionContext
 
     from lm_datafusion.engine.routing import RoutedReference
+    from lm_datafusion.engine.run_reports import RunReports
     from lm_datafusion.scan.survivors import Survivor
 
 _NODE = re.compile(r"^ *(\w+)", re.MULTILINE)
@@ -93,7 +94,7 @@ class PreparedPlan(ReadyPlan):
 
     serialised: bytes
 
-    def _collect(self, context: SessionContext) -> list[pa.RecordBatch]:
+    def _collect(self, context: SessionContext, run: RunReports) -> list[pa.RecordBatch]:  # noqa: ARG002
         plan = ExecutionPlan.from_bytes(context, self.serialised)
         return [batch.to_pyarrow() for batch in context.execute(plan, 0)]
 

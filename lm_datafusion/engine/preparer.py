@@ -3,40 +3,62 @@
 In: its frame, its text, and how it was routed. Out: plans, the one expected to be the fastest
 first; none if the statement is to be served each time anew.
 
-Where filter pushdown could pay, there are two plans, with it and without it, and `engine.trial`
-finds out. Of a plan that cannot be prepared (`engine.prepared`) the frame is kept.
+Where filter pushdown could pay, there are two plans, with it and without it; where our own scan
+could, that is a third. `engine.trial` finds out. Of a plan of DataFusion's that cannot be prepared
+(`engine.prepared`) the frame is kept; our own scan is planned each time.
 
 Invariant: each plan gives the rows of the frame, as long as names and files stay what they are.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lm_datafusion.engine.choice import late_seconds
 from lm_datafusion.engine.parquet_scan import scanned_files
 from lm_datafusion.engine.plan_scans import is_named, planned_scans
 from lm_datafusion.engine.prepared import can_be_tried, prepare
 from lm_datafusion.engine.routing import CHANGES_BY_ITSELF
 from lm_datafusion.engine.run_reports import RunReports
 from lm_datafusion.engine.tables import same_schema
-from lm_datafusion.engine.trial import PlannedAnew
+from lm_datafusion.engine.trial import PlannedAnew, ReadyPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import datafusion
+    import pyarrow as pa
     from datafusion import DataFrame
 
     from lm_datafusion.engine.frame import Statement
     from lm_datafusion.engine.own_tables import OwnTables
     from lm_datafusion.engine.routing import RoutedQuery, RoutedReference
     from lm_datafusion.engine.tables import Tables
-    from lm_datafusion.engine.trial import ReadyPlan
     from lm_datafusion.options import ScanOptions
 
     Route = Callable[[DataFrame, ScanOptions | None, Statement], RoutedQuery]
 
-_MEASURED = "tried for a statement that runs again: the faster of two readers goes on"
+_MEASURED = "tried for a statement that runs again: the fastest reader goes on"
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class ScannedAnew(ReadyPlan):
+    """A query over our own scan, planned each time: the scan tells its run what it did."""
+
+    routed: RoutedQuery
+    statement: Statement
+    own_tables: OwnTables
+
+    def frame(self, context: datafusion.SessionContext, run: RunReports) -> DataFrame:
+        """The query, planned; names of its own keep runs at the same time apart."""
+        routed = self.routed.renamed()
+        with self.own_tables.of(routed.references, run):
+            return self.statement.planned_as(routed.text or "", context)
+
+    def _collect(self, context: datafusion.SessionContext, run: RunReports) -> list[pa.RecordBatch]:
+        return self.frame(context, run).collect()
 
 
 class Preparer:
@@ -70,6 +92,7 @@ class Preparer:
                 return []
             choices = (routed, *self._others(native, statement, routed))
             made = [self._made_ready(native, choice, statement) for choice in choices]
+            made += [self._scanned_anew(native, statement, routed)]
         except Exception:  # noqa: BLE001 the frame itself says what is wrong, if anything
             return []
         plans = [plan for plan in made if plan is not None]
@@ -99,6 +122,30 @@ class Preparer:
         found = self._route(native, options, statement)
         is_other = {reference.route.path for reference in found.references} == {other}
         return [found.because(_MEASURED)] if is_other else []
+
+    def _scanned_anew(
+        self, native: DataFrame, statement: Statement, routed: RoutedQuery
+    ) -> ReadyPlan | None:
+        """The same statement by our own scan, if that might be faster."""
+        if len(routed.references) != 1 or routed.references[0].route.options.path != "auto":
+            return None
+        (reference,) = routed.references
+        options = reference.route.options.with_changes(path="late")
+        expected_s = late_seconds(reference.table, reference.columns, reference.filters, options)
+        if math.isinf(expected_s) or not can_be_tried(native.execution_plan()):
+            return None
+        found = self._route(native, options, statement).because(_MEASURED)
+        if found.text is None or any(r.late is None for r in found.references):
+            return None
+        plan = ScannedAnew(
+            references=found.references,
+            expected_s=expected_s,
+            routed=found,
+            statement=statement,
+            own_tables=self._own_tables,
+        )
+        planned = plan.frame(self._context, RunReports(found.references))
+        return plan if same_schema(planned, native) else None
 
     def _made_ready(
         self, native: DataFrame, routed: RoutedQuery, statement: Statement

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from datafusion import SessionContext
 
+    from lm_datafusion.engine.run_reports import RunReports
     from lm_datafusion.engine.trial import ReadyPlan
 
 # A serialised plan takes some ten thousand bytes.
@@ -90,11 +91,11 @@ class Repeats:
         return made
 
     def collect(
-        self, key: Hashable, plan: ReadyPlan, context: SessionContext
+        self, key: Hashable, plan: ReadyPlan, context: SessionContext, run: RunReports
     ) -> list[pa.RecordBatch] | None:
         """Runs a plan that was ready; None if it fails, and then it is not used again."""
         try:
-            return plan.collect(context)
+            return plan.collect(context, run)
         except Exception:  # noqa: BLE001 the frame itself says what is wrong, if anything
             with self._lock:
                 self._left_alone.add(key)

@@ -216,8 +216,8 @@ class QueryServer:
         if ready is None or not self._is_now(frame.epoch):
             return None
         plan = ready.next_plan()
-        self._thread.run = RunReports(plan.references)
-        return self._repeats.collect(key, plan, self._context)
+        run = self._thread.run = RunReports(plan.references)
+        return self._repeats.collect(key, plan, self._context, run)
 
     def _plans(self, frame: LateDataFrame, statement: Statement) -> list[ReadyPlan] | None:
         """The plans of a statement; None for a frame of an older catalog: others would run them."""

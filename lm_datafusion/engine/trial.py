@@ -2,8 +2,9 @@
 
 In: plans of one statement, the one expected to be the fastest first. Out: the one to run now.
 
-Every plan runs once, and those that are not far behind twice: single runs are disturbed now and
-then, first ones by what has to be loaded. One that is clearly faster than the expected one takes
+Every plan runs once, but for those that are expected to be slower than what was measured of
+others; and those that are not far behind twice: single runs are disturbed now and then, first ones
+by what has to be loaded. One that is clearly faster than the expected one takes
 its place. The slower one, unless far behind, gets another chance after 8, 16, 32, ... runs.
 
 Invariant: whichever runs, the rows are the same.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from datafusion import DataFrame, SessionContext
 
     from lm_datafusion.engine.routing import RoutedReference
+    from lm_datafusion.engine.run_reports import RunReports
 
 # The share of the expected plan's time that another may take to be clearly faster.
 _CLEARLY = 0.95
@@ -32,6 +35,7 @@ _LOOKS = 2
 _FAR_BEHIND = {1: 3.0}
 _FAR_BEHIND_AT_LAST = 1.5
 _FIRST_CHANCE = 8
+_RUNS_REMEMBERED = 3
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -40,30 +44,35 @@ class ReadyPlan(ABC):
 
     Attributes:
         references: The tables it reads, and how.
+        expected_s: How long it is expected to take; 0: nothing is known.
         runs: How often it ran.
-        best_s: Its shortest run so far.
+        best_s: The shortest of its last few runs: how long one takes may change as a process
+            grows.
     """
 
     references: tuple[RoutedReference, ...]
+    expected_s: float = 0.0
     runs: int = 0
     best_s: float = field(default=float("inf"))
+    _last_s: deque[float] = field(default_factory=lambda: deque(maxlen=_RUNS_REMEMBERED))
 
-    def collect(self, context: SessionContext) -> list[pa.RecordBatch]:
-        """Runs it."""
+    def collect(self, context: SessionContext, run: RunReports) -> list[pa.RecordBatch]:
+        """Runs it; what it did is told to `run`."""
         started = time.perf_counter()
-        batches = self._collect(context)
-        self.best_s = min(self.best_s, time.perf_counter() - started)
+        batches = self._collect(context, run)
+        self._last_s.append(time.perf_counter() - started)
+        self.best_s = min(self._last_s)
         self.runs += 1
         return batches
 
     def is_behind(self, best_s: float) -> bool:
-        """Whether it need not run again, beside a plan that took so long."""
-        return self.runs > 0 and self.best_s >= best_s * _FAR_BEHIND.get(
-            self.runs, _FAR_BEHIND_AT_LAST
-        )
+        """Whether it need not run, or not again, beside a plan that took so long."""
+        if not self.runs:
+            return self.expected_s > best_s * _CLEARLY
+        return self.best_s >= best_s * _FAR_BEHIND.get(self.runs, _FAR_BEHIND_AT_LAST)
 
     @abstractmethod
-    def _collect(self, context: SessionContext) -> list[pa.RecordBatch]: ...
+    def _collect(self, context: SessionContext, run: RunReports) -> list[pa.RecordBatch]: ...
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -72,7 +81,7 @@ class PlannedAnew(ReadyPlan):
 
     frame: DataFrame
 
-    def _collect(self, context: SessionContext) -> list[pa.RecordBatch]:  # noqa: ARG002
+    def _collect(self, context: SessionContext, run: RunReports) -> list[pa.RecordBatch]:  # noqa: ARG002
         return self.frame.collect()
 
 

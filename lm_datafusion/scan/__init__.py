@@ -16,7 +16,7 @@ from lm_datafusion.scan.known_rows import CachedShare, cached_share
 from lm_datafusion.scan.order import find_order
 from lm_datafusion.scan.planner import load_facts, plan_scan
 from lm_datafusion.scan.run import ScanRun
-from lm_datafusion.scan.sampling import known_steps, sample_steps
+from lm_datafusion.scan.sampling import known_steps, sample_seconds, sample_steps
 
 __all__ = [
     "CachedShare",
@@ -28,5 +28,6 @@ __all__ = [
     "known_steps",
     "load_facts",
     "plan_scan",
+    "sample_seconds",
     "sample_steps",
 ]

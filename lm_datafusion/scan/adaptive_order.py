@@ -3,9 +3,10 @@
 In: how long each step took and how many rows it dropped. Out: the order for the next window.
 
 Cost is time per dropped row, decode included: a cheap step that drops little and a dear step that
-drops much are weighed by one number (Velox sorts its filters the same way). Steps that were not
-reached yet keep the cost that earlier scans measured (`scan.step_history`), else the one that was
-expected of them.
+drops much are weighed by one number (Velox sorts its filters the same way). A step that comes late
+decodes whole pages for a few rows; it is weighed as if it came first, or it never would. Steps
+that were not reached yet keep the cost that earlier scans measured (`scan.step_history`), else the
+one that was expected of them.
 
 Invariant: pinned steps stay behind those written before them; the order is only advice.
 """
@@ -48,9 +49,22 @@ class AdaptiveOrder:
             costs = {step.index: self._cost(step) for step in self._steps}
         return order_steps(self._steps, costs)
 
-    def observe(self, step: FilterStep, *, rows_in: int, rows_out: int, elapsed_s: float) -> None:
-        """Learns from one evaluation."""
-        seen = Measured(rows_in=rows_in, rows_dropped=rows_in - rows_out, elapsed_s=elapsed_s)
+    def observe(
+        self,
+        step: FilterStep,
+        *,
+        rows_in: int,
+        rows_out: int,
+        elapsed_s: float,
+        rows_decoded: int = 0,
+    ) -> None:
+        """Learns from one evaluation, for which so many rows of a column were decoded."""
+        seen = Measured(
+            rows_in=rows_in,
+            rows_dropped=rows_in - rows_out,
+            rows_paid=max(rows_in, rows_decoded),
+            elapsed_s=elapsed_s,
+        )
         with self._lock:
             self._measured[step.index] = self._measured[step.index].plus(seen)
 
@@ -61,7 +75,4 @@ class AdaptiveOrder:
 
     def _cost(self, step: FilterStep) -> float:
         measured = self._measured[step.index]
-        if not measured.rows_in:
-            return step.cost
-        # One row that could have been dropped, so that a step that drops nothing has a cost.
-        return measured.elapsed_s / (measured.rows_dropped + 1)
+        return measured.cost if measured.rows_in else step.cost

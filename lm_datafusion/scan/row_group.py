@@ -277,7 +277,7 @@ class RowGroupReader:
         self, step: FilterStep, wanted: RowSelection, ahead: RowSelection, later: set[str]
     ) -> RowSelection:
         """Evaluates one step on the rows it is wanted for; the rows that pass."""
-        started = time.perf_counter()
+        started, rows_before = time.perf_counter(), self._decoder.rows_decoded
         cursors = [self._cursors[name] for name in step.conjunct.columns]
         values = read_columns(cursors, wanted, self._decoder, ahead)
         answers = self._evaluate(step, cursors, values, wanted.row_count)
@@ -288,7 +288,8 @@ class RowGroupReader:
                 cursor.replace_held(wanted, array, ahead)
         elapsed_s = time.perf_counter() - started
         counts = {"rows_in": wanted.row_count, "rows_out": passed.row_count}
-        self._order.observe(step, **counts, elapsed_s=elapsed_s)
+        rows_decoded = (self._decoder.rows_decoded - rows_before) // max(1, len(cursors))
+        self._order.observe(step, **counts, elapsed_s=elapsed_s, rows_decoded=rows_decoded)
         self._context.metrics.add_step(str(step.conjunct), **counts, elapsed_s=elapsed_s)
         return passed
 

@@ -1,7 +1,8 @@
-"""How many rows each filter step keeps, found out on a few pages.
+"""What a scan would do, found out on a part of it.
 
-In: a read plan. Out: what is known of its steps: measured by earlier scans of these files, else on
-the first pages of row groups at its beginning, in its middle and at its end.
+In: a read plan. Out: how many rows each of its filter steps keeps: measured by earlier scans of
+these files, else on the first pages of row groups at its beginning, in its middle and at its end.
+And how long all of it would take, by the time of one of its row groups.
 
 The steps run as in a scan, each on what the ones before it left. What is found out is kept for
 later scans and samples (`scan.step_history`).
@@ -12,6 +13,8 @@ Invariant: advice only; what cannot be evaluated is not known.
 from __future__ import annotations
 
 import dataclasses
+import math
+import time
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -55,6 +58,23 @@ def sample_steps(plan: ReadPlan) -> dict[int, Measured]:
     except Exception:  # noqa: BLE001 advice must not stop a query
         return {}
     return {index: found for index, found in run.measured().items() if found.rows_in}
+
+
+def sample_seconds(plan: ReadPlan) -> float:
+    """How long a plan would take one core: a row group is read; infinity if that fails."""
+    if not plan.tasks:
+        return 0.0
+    task = plan.tasks[len(plan.tasks) // 2]
+    options = plan.options.with_changes(condition_cache_bytes=0, threads=1)
+    part = dataclasses.replace(plan, tasks=(task,), options=options, first=None, limit=None)
+    rows = sum(task.access.selection.row_count for task in plan.tasks)
+    started = time.perf_counter()
+    try:
+        for _ in ScanRun(part, ScanMetrics()).batches():
+            pass
+    except Exception:  # noqa: BLE001 advice must not stop a query
+        return math.inf
+    return (time.perf_counter() - started) * rows / max(1, task.access.selection.row_count)
 
 
 def _look(reader: RowGroupReader, row_count: int) -> None:

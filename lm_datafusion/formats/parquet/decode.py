@@ -123,6 +123,7 @@ class RowGroupDecoder:
         self._metrics = metrics
         self._pages_seen: dict[int, list[PageLocations]] = {}
         self._pages_fetched = 0
+        self.rows_decoded = 0  # over all columns, those of pages that were decoded for others too
         self._touched: dict[tuple[int, bytes], _Touched] = {}
 
     def note_pages(self, column: int) -> None:
@@ -277,6 +278,7 @@ class RowGroupDecoder:
             return None
         if len(values) != piece.covered.row_count or not _codes_fit(values):
             return None
+        self.rows_decoded += len(values)
         return DecodedColumn(rows=piece.covered, values=_single(values))
 
     def _fetch(self, pieces: list[_Piece]) -> pa.Buffer:
@@ -347,6 +349,7 @@ class RowGroupDecoder:
                 path=path,
                 column=field.name,
             )
+        self.rows_decoded += len(values)
         return DecodedColumn(rows=RowSelection.all(len(values)), values=_single(values))
 
 

@@ -1,6 +1,8 @@
-"""Files that the commands are run on."""
+"""Files that the commands are run on, and a process that can be interrupted."""
 
 from __future__ import annotations
+
+import signal
 
 import numpy as np
 import pyarrow as pa
@@ -27,3 +29,11 @@ def many_rows(tmp_path_factory):
     table = pa.table({"id": np.arange(count), "text": np.arange(count).astype(str)})
     pq.write_table(table, path, row_group_size=count // 10, write_page_index=True)
     return path
+
+
+@pytest.fixture
+def listening():
+    """A process that was started in the background may have been told to ignore interrupts."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)

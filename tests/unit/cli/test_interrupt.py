@@ -44,14 +44,6 @@ def test_a_process_that_does_not_listen_is_ended(tmp_path):
     assert not draft.exists()
 
 
-@pytest.fixture
-def listening():
-    """A process that was started in the background may have been told to ignore interrupts."""
-    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, previous)
-
-
 def interrupt_myself():
     with Interruptible():
         os.kill(os.getpid(), signal.SIGINT)

@@ -69,6 +69,7 @@ def test_streams_that_are_closed_from_the_start(people, command, closed):
     assert "Traceback" not in ran.stderr
 
 
+@pytest.mark.usefixtures("listening")
 @pytest.mark.parametrize("wait_s", [0.5, 3])
 def test_interrupting_ends_with_130(many_rows, tmp_path, wait_s):
     """The query would take hours, and does not look up for a minute."""
