@@ -95,7 +95,7 @@ PUSHDOWN_PAYS = 0.4
 FEW_ROWS = 10_000
 # A table may weigh so much without a thought: about 0.2 s on one core.
 SMALL_WEIGHT = 200_000_000
-# One row group is scanned to know what a scan of all would cost: it has to be a small part.
+# Two row groups are scanned to know what a scan of all would cost: they have to be a small part.
 FEWEST_ROW_GROUPS = 16
 PUSHDOWN_BUG = "filter pushdown under a join loses rows in DataFusion 55"
 

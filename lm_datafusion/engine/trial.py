@@ -5,7 +5,8 @@ In: plans of one statement, the one expected to be the fastest first. Out: the o
 Every plan runs once, but for those that are expected to be slower than what was measured of
 others; and those that are not far behind twice: single runs are disturbed now and then, first ones
 by what has to be loaded. One that is clearly faster than the expected one takes
-its place. The slower one, unless far behind, gets another chance after 8, 16, 32, ... runs.
+its place. The slower one, unless far behind, gets another chance after 8, 16, 32, ... runs; so
+does one that was expected to be slower.
 
 Invariant: whichever runs, the rows are the same.
 """
@@ -34,6 +35,8 @@ _LOOKS = 2
 # How many times slower a plan may have been to get another chance: by its runs so far.
 _FAR_BEHIND = {1: 3.0}
 _FAR_BEHIND_AT_LAST = 1.5
+# How many times shorter than expected a run may be.
+_WRONGLY_EXPECTED = 2.0
 _FIRST_CHANCE = 8
 _RUNS_REMEMBERED = 3
 
@@ -70,6 +73,12 @@ class ReadyPlan(ABC):
         if not self.runs:
             return self.expected_s > best_s * _CLEARLY
         return self.best_s >= best_s * _FAR_BEHIND.get(self.runs, _FAR_BEHIND_AT_LAST)
+
+    def has_a_chance(self, best_s: float) -> bool:
+        """Whether it is worth a run now and then; what was expected of it may have been wrong."""
+        if not self.runs:
+            return self.expected_s <= best_s * _WRONGLY_EXPECTED
+        return not self.is_behind(best_s)
 
     @abstractmethod
     def _collect(self, context: SessionContext, run: RunReports) -> list[pa.RecordBatch]: ...
@@ -114,10 +123,10 @@ class Trial:
         if len(near) > 1 and seldom.runs < _LOOKS:
             return seldom
         fastest = self._fastest()
-        others = [plan for plan in near if plan is not fastest]
-        if others and self._runs >= self._next_chance:
+        if self._runs >= self._next_chance:
+            others = [p for p in self._plans if p is not fastest and p.has_a_chance(best_s)]
             self._next_chance *= 2
-            return min(others, key=lambda plan: plan.best_s)
+            return min(others, key=lambda plan: plan.best_s, default=fastest)
         return fastest
 
     def _fastest(self) -> ReadyPlan:

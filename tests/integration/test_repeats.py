@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import datafusion
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lm_datafusion as lm
-from lm_datafusion.engine import prepared, preparer, trial
+from lm_datafusion.engine import choice, prepared, preparer, trial
 from lm_datafusion.engine.parquet_scan import FileRange, leaves_of, over_ranges, without_statistics
 
 ROWS = 8_000
@@ -194,6 +195,107 @@ def test_plans_get_a_second_look_unless_far_behind():
     plans[0].best_s, plans[1].best_s = 3.5, 0.8
     plans[0].runs, plans[1].runs = 1, 2
     assert found.next_plan() is plans[1]
+
+
+@pytest.fixture
+def scan_can_pay(monkeypatch):
+    """Tables of any size are worth a try of our own scan."""
+    monkeypatch.setattr(choice, "SMALL_WEIGHT", 0)
+    monkeypatch.setattr(choice, "FEWEST_ROW_GROUPS", 2)
+    monkeypatch.setattr(choice, "sample_seconds", lambda _: 1e-9)
+
+
+@pytest.mark.usefixtures("scan_can_pay")
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT k, count(*), min(word) FROM t WHERE x < 40 AND word <> 'w3' GROUP BY k ORDER BY k",
+        "SELECT count(*) FROM t WHERE word = 'w3' AND k = 4 AND x > 10",
+        "SELECT id, word FROM t WHERE x < 40 ORDER BY k DESC, id LIMIT 9",
+    ],
+)
+def test_our_own_scan_is_tried_too(folder, ready, query):
+    plain, ours = sessions(folder)
+    expected = plain.sql(query).to_arrow_table()
+    for run in range(6):
+        found = ours.sql(query).to_arrow_table()
+        assert found.schema == expected.schema
+        assert found.to_pylist() == expected.to_pylist()
+        (report,) = ours.scan_reports()
+        if report.path == "late":
+            assert "fastest reader" in report.reason
+            assert report.rows_selected > 0
+        if run == 4:
+            scan_of_ours(ready).best_s = 1e-9
+    tried = [plan.references[0].route.path for plan in ready]
+    assert tried[0] == "native"
+    assert tried[-1] == "late"
+
+
+def scan_of_ours(ready):
+    (late,) = {plan for plan in ready if isinstance(plan, preparer.ScannedAnew)}
+    return late
+
+
+@pytest.mark.usefixtures("scan_can_pay")
+def test_our_own_scan_is_not_used_for_a_file_that_changed(folder, ready):
+    _, ours = sessions(folder)
+    query = "SELECT k, sum(id) FROM t WHERE x < 40 AND word <> 'w3' GROUP BY k ORDER BY k"
+    for _ in range(4):
+        ours.sql(query).collect()
+    late = scan_of_ours(ready)
+    late.best_s = 1e-9
+    ours.sql(query).collect()
+    assert ready[-1] is late
+    before = len(ready)
+    pq.write_table(table(5, ROWS), folder / "0.parquet", row_group_size=1_000)
+    # What DataFusion makes of it is its own.
+    with contextlib.suppress(Exception):
+        ours.sql(query).collect()
+    assert len(ready) == before
+
+
+@pytest.mark.parametrize("pays", ["SMALL_WEIGHT", "FEWEST_ROW_GROUPS", "KNOWN_PAYS"])
+@pytest.mark.usefixtures("scan_can_pay")
+def test_our_own_scan_is_not_tried_where_it_cannot_pay(folder, ready, monkeypatch, pays):
+    limits = {"SMALL_WEIGHT": 10**12, "FEWEST_ROW_GROUPS": 17, "KNOWN_PAYS": 1e-6}
+    monkeypatch.setattr(choice, pays, limits[pays])
+    _, ours = sessions(folder)
+    query = "SELECT k, count(*), min(word) FROM t WHERE x < 40 AND word <> 'w3' GROUP BY k"
+    for _ in range(6):
+        ours.sql(query).collect()
+    assert ready
+    assert "late" not in {plan.references[0].route.path for plan in ready}
+
+
+def test_a_plan_that_is_expected_to_be_slower_is_not_tried():
+    plans = made_up(1.0, 1.1)
+    plans.append(trial.PlannedAnew(references=(), frame=None, expected_s=2.5))
+    found = trial.Trial(plans)
+    assert plans[2] not in [found.next_plan() for _ in range(20)]
+    plans[0].best_s = plans[1].best_s = 3.0
+    assert found.next_plan() is plans[2], "as slow as the others have become"
+
+
+def test_what_was_expected_may_have_been_wrong():
+    plans = made_up(1.0, 2.0)
+    plans.append(trial.PlannedAnew(references=(), frame=None, expected_s=1.9))
+    found = trial.Trial(plans)
+    assert [run for run in range(1, 21) if found.next_plan() is plans[2]] == [8, 16]
+
+
+def test_a_time_is_of_the_last_few_runs():
+    class Slowing(trial.ReadyPlan):
+        def _collect(self, context, run):
+            time.sleep(0.02 if self.runs else 0)
+            return []
+
+    plan = Slowing(references=())
+    plan.collect(None, None)
+    assert plan.best_s < 0.02
+    for _ in range(3):
+        plan.collect(None, None)
+    assert plan.best_s >= 0.02
 
 
 def test_a_plan_that_cannot_be_kept_is_still_tried_with_both_readers(folder, ready):

@@ -12,7 +12,7 @@ import lm_datafusion as lm
 from lm_datafusion.engine import choice
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.plan import ScanRequest
-from lm_datafusion.scan import known_steps, plan_scan, sample_steps
+from lm_datafusion.scan import known_steps, plan_scan, sample_steps, sampling
 from lm_datafusion.sql.condition import parse_condition
 
 ROWS = 200_000
@@ -118,3 +118,24 @@ def test_no_row_group_left(path):
 
 def test_a_filter_that_fails_tells_nothing(path):
     assert sample_steps(read_plan(path, "1 / (half - half) > 0")) == {}
+
+
+def test_the_faster_of_two_row_groups_tells_how_long_all_would_take(path, monkeypatch):
+    """Four row groups take four times as long as one."""
+    schema = pq.read_schema(path)
+    request = ScanRequest(conjuncts=parse_condition("word <> ''", schema), columns=("wide0",))
+    table = lm.dataset(path).table
+    plan = plan_scan(table, request, lm.ScanOptions(), ScanMetrics())
+    clock = iter([10.0, 10.9, 20.0, 20.5])
+    monkeypatch.setattr(sampling.time, "perf_counter", lambda: next(clock))
+    seen = []
+    monkeypatch.setattr(sampling, "ScanRun", lambda part, _: seen.append(part) or Nothing())
+    assert sampling.sample_seconds(plan) == pytest.approx(2.0)
+    assert [part.tasks for part in seen] == [(plan.tasks[1],), (plan.tasks[2],)]
+    monkeypatch.setattr(sampling, "ScanRun", lambda *_: 1 / 0)
+    assert sampling.sample_seconds(plan) == float("inf")
+
+
+class Nothing:
+    def batches(self):
+        return iter([])

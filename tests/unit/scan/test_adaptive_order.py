@@ -31,6 +31,17 @@ def test_starts_as_planned_and_learns_time_per_dropped_row():
     assert indices(order) == [2, 1, 0]
 
 
+def test_a_step_that_comes_late_is_weighed_as_if_it_came_first():
+    """Of 100 rows it decodes a million: pages are decoded whole."""
+    order = AdaptiveOrder(chain("a > 1", "a < 9"), reorder=True)
+    dear, cheap = order.permutation()
+    order.observe(dear, rows_in=1_000_000, rows_out=100, elapsed_s=1.0)
+    order.observe(cheap, rows_in=100, rows_out=13, elapsed_s=0.3, rows_decoded=1_000_000)
+    assert indices(order) == [1, 0]
+    order.observe(cheap, rows_in=1_000_000, rows_out=990_000, elapsed_s=0.3)
+    assert indices(order) == [0, 1], "as first it drops little"
+
+
 def test_does_not_reorder_where_told_so():
     order = AdaptiveOrder(chain("a > 1", "a < 9"), reorder=False)
     first, _ = order.permutation()

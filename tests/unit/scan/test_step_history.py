@@ -13,7 +13,7 @@ from lm_datafusion.storage import FileVersion
 A = FileVersion("a.parquet", 1, "1")
 B = FileVersion("b.parquet", 1, "1")
 KEYS = {0: ConjunctKey("datafusion", "x = 1", "x: int64")}
-MUCH = Measured(rows_in=1_000_000, rows_dropped=900_000, elapsed_s=2.0)
+MUCH = Measured(rows_in=1_000_000, rows_dropped=900_000, rows_paid=2_000_000, elapsed_s=2.0)
 
 
 class TestHistory:
@@ -23,7 +23,9 @@ class TestHistory:
         other = FileVersion("c.parquet", 1, "1")
         for versions in ([A], [B], [other, B]):
             (found,) = history.recall(versions, KEYS).values()
-            assert found == Measured(rows_in=100_000, rows_dropped=90_000, elapsed_s=0.2)
+            assert found == Measured(
+                rows_in=100_000, rows_dropped=90_000, rows_paid=200_000, elapsed_s=0.2
+            )
         assert history.recall([other], KEYS) == {}
 
     def test_a_file_that_changed_is_another(self):
