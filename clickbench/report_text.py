@@ -23,6 +23,7 @@ def render_text(data: dict[str, Any], comparison: Comparison) -> str:
         _times(comparison),
         _summary(comparison),
         _engines(data, comparison.baseline),
+        _first_runs(data, comparison),
         _pruning(data, comparison.contender),
         _answers(data),
     ]
@@ -152,6 +153,35 @@ def _engines(data: dict[str, Any], baseline: str) -> str:
         "Faster / slower / same",
     )
     return _table(head, rows)
+
+
+def _first_runs(data: dict[str, Any], comparison: Comparison) -> str:
+    """The first runs of new processes, where they were kept: nothing was there before them."""
+    words = (comparison.baseline, comparison.contender)
+    rows = []
+    for name, part in sorted(data["queries"].items()):
+        firsts = [part["engines"].get(word, {}).get("first") for word in words]
+        if None not in firsts:
+            base, cont = firsts
+            rows.append(
+                (
+                    query_title(name),
+                    *(milliseconds(first["wall_s"]) for first in firsts),
+                    f"{cont['wall_s'] / base['wall_s']:.2f}",
+                    *(size(first["start_bytes"]) for first in firsts),
+                    *(size(first["peak_bytes"]) for first in firsts),
+                    f"{cont['peak_bytes'] / base['peak_bytes']:.2f}",
+                )
+            )
+    head = (
+        "First run of a new process",
+        *words,
+        "Ratio",
+        *(f"{word} memory before" for word in words),
+        *(f"{word} peak" for word in words),
+        "Ratio",
+    )
+    return _table(head, rows) if rows else ""
 
 
 def _pruning(data: dict[str, Any], word: str) -> str:

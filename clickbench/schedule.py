@@ -5,7 +5,8 @@ In: queries, contenders, a results file. Out: the results file, complete.
 For each query, for each repeat, each engine runs once; the order rotates, so that what disturbs
 the machine for a while disturbs all alike, and nobody always runs first; every other repeat it is
 turned around, so that nobody always runs after the same engine. Before the first repeat each
-engine runs some times untimed, in turns, too; cold runs instead begin with an engine that was
+engine runs some times untimed, in turns, too (the first run of a new process is kept, apart from
+the others); cold runs instead begin with an engine that was
 opened anew and files the system has forgotten. After the last repeat each engine tells what it
 pruned, for which some run the query in another way, and the answers of all runs are judged.
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from clickbench.queries import Query
     from clickbench.referee import Referee
     from clickbench.results import Results
+
+
+_FIRST = ("wall_s", "cpu_s", "peak_bytes", "start_bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +150,11 @@ class Schedule:
         return True
 
     def _warm_up(self, query: Query, contender: Contender) -> None:
-        contender.run(query.sql)
+        reply = contender.run(query.sql)
+        if self._manner.restarts:
+            # The first of a new process: what it took, nothing before it has paid for.
+            first = {name: reply[name] for name in _FIRST}
+            self._results.engine(query, contender.word).setdefault("first", first)
 
     def _note_pruned(self, query: Query, contender: Contender) -> None:
         # What was pruned is an extra: an engine that cannot tell stays in the race.

@@ -26,11 +26,12 @@ _PATIENCE_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """The cost of one run."""
+    """The cost of one run; `start_bytes` is the memory that was there when it began."""
 
     wall_s: float
     cpu_s: float
     peak_bytes: int
+    start_bytes: int = 0
 
 
 class Meter:
@@ -41,6 +42,7 @@ class Meter:
         self._children: list[psutil.Process] = []
         self._sampler: _Sampler | None = None
         self._wall = self._cpu = 0.0
+        self._start_bytes = 0
 
     def start(self) -> None:
         """Begins; children that start later count as well."""
@@ -48,6 +50,7 @@ class Meter:
         everyone = [self._process, *self._children]
         if not all(_forget_peak(process.pid) for process in everyone):
             self._sampler = _Sampler(self._process)
+        self._start_bytes = sum(process.memory_info().rss for process in everyone)
         self._cpu = self._cpu_s(everyone)
         self._wall = time.perf_counter()
 
@@ -61,7 +64,12 @@ class Meter:
             self._sampler = None
         else:
             peak_bytes = sum(_peak(process.pid) for process in everyone)
-        return Usage(wall_s=wall_s, cpu_s=max(cpu_s, 0.0), peak_bytes=peak_bytes)
+        return Usage(
+            wall_s=wall_s,
+            cpu_s=max(cpu_s, 0.0),
+            peak_bytes=peak_bytes,
+            start_bytes=self._start_bytes,
+        )
 
     def settle(self) -> bool:
         """Waits until process and children are nearly idle; whether they became so in time.

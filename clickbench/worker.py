@@ -6,7 +6,7 @@ In, over a pipe: requests, each a dict with `do`. Out: one reply each, a dict wi
 |---|---|
 | `open` | |
 | `reopen` | the engine was closed and opened again: what it cached is gone |
-| `run` with `sql` | `wall_s`, `cpu_s`, `peak_bytes`, `rows`, `digest` |
+| `run` with `sql` | `wall_s`, `cpu_s`, `peak_bytes`, `start_bytes`, `rows`, `digest` |
 | `pruned` with `sql` | `pruned`: what the run before skipped, by level |
 
 A request that fails is answered with `ok` false and `error`. The end of the pipe ends the process.

@@ -50,6 +50,21 @@ def test_a_line_of_the_table(data, lines, query, kind):
     assert (float(low) <= 1.0 <= float(high)) == (kind == "no change")
 
 
+def test_first_runs_of_new_processes(data):
+    for place, (word, wall_s) in enumerate((("datafusion", 2.0), ("lm", 1.0))):
+        data["queries"]["q01"]["engines"][word]["first"] = {
+            "wall_s": wall_s,
+            "cpu_s": 2.0,
+            "peak_bytes": 400_000_000 >> place,
+            "start_bytes": 100_000_000,
+        }
+    text = render_text(data, compare_engines(data, "datafusion", "lm"))
+    part = text[text.index("First run of a new process") :]
+    found = cells(part[: part.index("└")].splitlines(), "Query 1")
+    expected = ["Query 1", "2000.00ms", "1000.00ms", "0.50", *["100.0 MB"] * 2, "400.0 MB"]
+    assert found == [*expected, "200.0 MB", "0.50"]
+
+
 def test_how_a_change_is_written(lines):
     change = cells(lines[:50], "Query 1 ")[3]
     assert change.startswith("+")

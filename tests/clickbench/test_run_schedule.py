@@ -21,13 +21,16 @@ class Fake:
         self.calls = calls
         self.answer = [[1]]
         self.fails_with = None
+        self.counts_calls = False
 
     def run(self, sql):
         self.calls.append((sql, self.word))
         if self.fails_with:
             raise self.fails_with
         rows = self.answer
-        return {"wall_s": 1.0, "cpu_s": 1.0, "peak_bytes": 1, "digest": str(rows), "rows": rows}
+        peak_bytes = len(self.calls) if self.counts_calls else 1
+        cost = {"wall_s": 1.0, "cpu_s": 1.0, "peak_bytes": peak_bytes, "start_bytes": 1}
+        return {**cost, "digest": str(rows), "rows": rows}
 
     def close(self):
         self.calls.append(("close", self.word))
@@ -93,12 +96,21 @@ def test_runs_to_warm_up_are_made_in_turns(results, fakes, calls):
 
 
 def test_each_query_may_begin_with_new_processes(results, fakes, calls):
+    fakes[1].counts_calls = True
     make(results, fakes, repeats=1, restarts=True).run(QUERIES)
     begins = [place for place, (sql, _) in enumerate(calls) if sql == "close"]
     assert begins == [0, 1, 2, 9, 10, 11], "before the runs of each query, all three"
+    part = results.data["queries"]["q00"]["engines"]["b"]
+    assert part["first"]["peak_bytes"] == 5, "after three ends and one run"
+    assert [run["peak_bytes"] for run in part["runs"]] == [8]
     calls.clear()
     make(results, fakes, repeats=1, restarts=True).run(QUERIES)
     assert not calls, "nothing is missing"
+
+
+def test_first_runs_are_kept_of_new_processes_only(results, fakes):
+    make(results, fakes, repeats=1).run(QUERIES)
+    assert "first" not in results.data["queries"]["q00"]["engines"]["a"]
 
 
 def test_a_wrong_answer_is_found(results, fakes):
