@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
-from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -57,14 +56,15 @@ class ReadyPlan(ABC):
     expected_s: float = 0.0
     runs: int = 0
     best_s: float = field(default=float("inf"))
-    _last_s: deque[float] = field(default_factory=lambda: deque(maxlen=_RUNS_REMEMBERED))
+    _last_s: tuple[float, ...] = ()
 
     def collect(self, context: SessionContext, run: RunReports) -> list[pa.RecordBatch]:
         """Runs it; what it did is told to `run`."""
         started = time.perf_counter()
         batches = self._collect(context, run)
-        self._last_s.append(time.perf_counter() - started)
-        self.best_s = min(self._last_s)
+        # Threads may run it at the same time: what one reads, another must not change.
+        last_s = self._last_s = (*self._last_s, time.perf_counter() - started)[-_RUNS_REMEMBERED:]
+        self.best_s = min(last_s)
         self.runs += 1
         return batches
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -296,6 +297,27 @@ def test_a_time_is_of_the_last_few_runs():
     for _ in range(3):
         plan.collect(None, None)
     assert plan.best_s >= 0.02
+
+
+def test_threads_may_run_one_plan_at_the_same_time():
+    class Quick(trial.ReadyPlan):
+        def _collect(self, context, run):
+            return []
+
+    statement = trial.Trial([Quick(references=()), Quick(references=())])
+
+    def run_often():
+        for _ in range(2_000):
+            statement.next_plan().collect(None, None)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            for done in [pool.submit(run_often) for _ in range(8)]:
+                done.result()
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_a_plan_that_cannot_be_kept_is_still_tried_with_both_readers(folder, ready):
