@@ -12,6 +12,7 @@ Invariant: each plan gives the rows of the frame, as long as names and files sta
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -92,10 +93,11 @@ class Preparer:
                 return []
             choices = (routed, *self._others(native, statement, routed))
             made = [self._made_ready(native, choice, statement) for choice in choices]
-            made += [self._scanned_anew(native, statement, routed)]
         except Exception:  # noqa: BLE001 the frame itself says what is wrong, if anything
             return []
         plans = [plan for plan in made if plan is not None]
+        with contextlib.suppress(Exception):  # it is an offer, and the others stand without it
+            plans += filter(None, [self._scanned_anew(native, statement, routed)])
         # Where there is nothing to try, a plan that is not ready is what happens anyway.
         return [] if len(plans) == 1 and isinstance(plans[0], PlannedAnew) else plans
 

@@ -5,8 +5,8 @@ In: plans of one statement, the one expected to be the fastest first. Out: the o
 Every plan runs once, but for those that are expected to be slower than what was measured of
 others; and those that are not far behind twice: single runs are disturbed now and then, first ones
 by what has to be loaded. One that is clearly faster than the expected one takes
-its place. The slower one, unless far behind, gets another chance after 8, 16, 32, ... runs; so
-does one that was expected to be slower.
+its place. After 8, 16, 32, ... runs the one that ran least gets another chance, unless it is far
+behind; so does one that was expected to be slower, and never ran.
 
 Invariant: whichever runs, the rows are the same.
 """
@@ -118,7 +118,8 @@ class Trial:
         """The plan to run now."""
         self._runs += 1
         best_s = min(plan.best_s for plan in self._plans)
-        near = [plan for plan in self._plans if not plan.is_behind(best_s)]
+        # None may be near: what others have measured meanwhile counts, too.
+        near = [p for p in self._plans if not p.is_behind(best_s)] or [self._fastest()]
         seldom = min(near, key=lambda plan: plan.runs)
         if len(near) > 1 and seldom.runs < _LOOKS:
             return seldom
@@ -126,7 +127,7 @@ class Trial:
         if self._runs >= self._next_chance:
             others = [p for p in self._plans if p is not fastest and p.has_a_chance(best_s)]
             self._next_chance *= 2
-            return min(others, key=lambda plan: plan.best_s, default=fastest)
+            return min(others, key=lambda plan: plan.runs, default=fastest)
         return fastest
 
     def _fastest(self) -> ReadyPlan:

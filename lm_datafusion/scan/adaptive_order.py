@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from lm_datafusion.plan import RowFilter
 
 
+# What it takes to evaluate a step on no rows, about.
+CALL_S = 3e-4
+
+
 class AdaptiveOrder:
     """Shared by the workers of a scan."""
 
@@ -55,15 +59,17 @@ class AdaptiveOrder:
         *,
         rows_in: int,
         rows_out: int,
-        elapsed_s: float,
+        evaluate_s: float,
         rows_decoded: int = 0,
+        decode_s: float = 0.0,
     ) -> None:
-        """Learns from one evaluation, for which so many rows of a column were decoded."""
+        """Learns from one evaluation, for which so many rows of its columns were decoded."""
         seen = Measured(
             rows_in=rows_in,
             rows_dropped=rows_in - rows_out,
-            rows_paid=max(rows_in, rows_decoded),
-            elapsed_s=elapsed_s,
+            rows_decoded=rows_decoded,
+            decode_s=decode_s,
+            evaluate_s=max(0.0, evaluate_s - CALL_S),
         )
         with self._lock:
             self._measured[step.index] = self._measured[step.index].plus(seen)

@@ -132,8 +132,7 @@ def judge_constants(
         return None
     try:
         columns = [
-            pa.array([file[name].as_py() for file in files], schema.field(name).type)
-            for name in names
+            _as_column([file[name] for file in files], schema.field(name).type) for name in names
         ]
         rows = pa.record_batch(columns, names=list(names))
         answers = call_aside(functools.partial(conjunct.evaluate, rows))
@@ -141,6 +140,17 @@ def judge_constants(
         metrics.add(predicate_evaluation_errors=1)
         return None
     return [answer is True for answer in answers.to_pylist()]
+
+
+def _as_column(values: Sequence[pa.Scalar], data_type: pa.DataType) -> pa.Array:
+    if not pa.types.is_nested(data_type):
+        return pa.array([value.as_py() for value in values], data_type)
+    # PyArrow makes fields of a null that are not null, and DataFusion believes them.
+    parts = [
+        pa.array([value.as_py()], data_type) if value.is_valid else pa.nulls(1, data_type)
+        for value in values
+    ]
+    return pa.concat_arrays(parts)
 
 
 def _prune_by_statistics(files: Sequence[FilePruning]) -> None:

@@ -280,16 +280,23 @@ class RowGroupReader:
         started, rows_before = time.perf_counter(), self._decoder.rows_decoded
         cursors = [self._cursors[name] for name in step.conjunct.columns]
         values = read_columns(cursors, wanted, self._decoder, ahead)
+        decoded = time.perf_counter()
         answers = self._evaluate(step, cursors, values, wanted.row_count)
         passed = wanted.and_then(RowSelection.from_filters(answers))
+        evaluated = time.perf_counter()
         for cursor, array in zip(cursors, values, strict=True):
             is_needed = cursor.name in later or cursor.name in self._plan.schema.names
             if is_needed and cursor.column is not None:
                 cursor.replace_held(wanted, array, ahead)
         elapsed_s = time.perf_counter() - started
         counts = {"rows_in": wanted.row_count, "rows_out": passed.row_count}
-        rows_decoded = (self._decoder.rows_decoded - rows_before) // max(1, len(cursors))
-        self._order.observe(step, **counts, elapsed_s=elapsed_s, rows_decoded=rows_decoded)
+        self._order.observe(
+            step,
+            **counts,
+            rows_decoded=(self._decoder.rows_decoded - rows_before) // max(1, len(cursors)),
+            decode_s=decoded - started,
+            evaluate_s=evaluated - decoded,
+        )
         self._context.metrics.add_step(str(step.conjunct), **counts, elapsed_s=elapsed_s)
         return passed
 

@@ -39,20 +39,22 @@ _RECALLED_ROWS = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What evaluating a conjunct took, its columns' decoding included.
+    """What evaluating a conjunct took.
 
     Attributes:
         rows_in: Rows it was evaluated on.
         rows_dropped: Those of them that failed.
-        rows_paid: Rows that the time was spent on: pages are decoded whole, so a step that comes
-            late is evaluated on few rows and decodes many.
-        elapsed_s: The time.
+        rows_decoded: Rows of its columns that were decoded for it: pages are decoded whole, so a
+            step that comes late is evaluated on few rows and decodes many.
+        decode_s: What that took.
+        evaluate_s: What evaluating took, beyond what a call takes in any case.
     """
 
     rows_in: int = 0
     rows_dropped: int = 0
-    rows_paid: int = 0
-    elapsed_s: float = 0.0
+    rows_decoded: int = 0
+    decode_s: float = 0.0
+    evaluate_s: float = 0.0
 
     @property
     def kept_share(self) -> float:
@@ -64,15 +66,17 @@ class Measured:
         """Seconds per dropped row, if every row were looked at."""
         # One row that could have been dropped, so that a step that drops nothing has a cost.
         dropped_share = (self.rows_dropped + 1) / (self.rows_in + 1)
-        return self.elapsed_s / max(1, self.rows_paid) / dropped_share
+        decode_s = self.decode_s / max(1, self.rows_decoded)
+        return (decode_s + self.evaluate_s / max(1, self.rows_in)) / dropped_share
 
     def plus(self, other: Measured) -> Measured:
         """Both together."""
         return Measured(
             rows_in=self.rows_in + other.rows_in,
             rows_dropped=self.rows_dropped + other.rows_dropped,
-            rows_paid=self.rows_paid + other.rows_paid,
-            elapsed_s=self.elapsed_s + other.elapsed_s,
+            rows_decoded=self.rows_decoded + other.rows_decoded,
+            decode_s=self.decode_s + other.decode_s,
+            evaluate_s=self.evaluate_s + other.evaluate_s,
         )
 
     def faded(self) -> Measured:
@@ -81,8 +85,9 @@ class Measured:
         return Measured(
             rows_in=int(self.rows_in * share),
             rows_dropped=int(self.rows_dropped * share),
-            rows_paid=int(self.rows_paid * share),
-            elapsed_s=self.elapsed_s * share,
+            rows_decoded=int(self.rows_decoded * share),
+            decode_s=self.decode_s * share,
+            evaluate_s=self.evaluate_s * share,
         )
 
 

@@ -256,6 +256,15 @@ def test_our_own_scan_is_not_used_for_a_file_that_changed(folder, ready):
     assert len(ready) == before
 
 
+@pytest.mark.usefixtures("scan_can_pay")
+def test_the_others_do_not_depend_on_our_own_scan(folder, ready, monkeypatch):
+    monkeypatch.setattr(preparer, "late_seconds", lambda *_: 1 / 0)
+    _, ours = sessions(folder)
+    for _ in range(3):
+        ours.sql("SELECT k, min(word) FROM t WHERE x < 40 GROUP BY k").collect()
+    assert [plan.references[0].route.path for plan in ready] == ["native", "native_pushdown"]
+
+
 @pytest.mark.parametrize("pays", ["SMALL_WEIGHT", "FEWEST_ROW_GROUPS", "KNOWN_PAYS"])
 @pytest.mark.usefixtures("scan_can_pay")
 def test_our_own_scan_is_not_tried_where_it_cannot_pay(folder, ready, monkeypatch, pays):
@@ -279,10 +288,23 @@ def test_a_plan_that_is_expected_to_be_slower_is_not_tried():
 
 
 def test_what_was_expected_may_have_been_wrong():
-    plans = made_up(1.0, 2.0)
-    plans.append(trial.PlannedAnew(references=(), frame=None, expected_s=1.9))
-    found = trial.Trial(plans)
-    assert [run for run in range(1, 21) if found.next_plan() is plans[2]] == [8, 16]
+    for other_s in (1.1, 2.0):
+        plans = made_up(1.0, other_s)
+        plans.append(trial.PlannedAnew(references=(), frame=None, expected_s=1.9))
+        found = trial.Trial(plans)
+        assert [run for run in range(1, 21) if found.next_plan() is plans[2]] == [8, 16]
+
+
+def test_a_plan_that_became_slower_meanwhile_still_runs():
+    """Another thread may end a run while this one chooses."""
+
+    class Slowing(trial.PlannedAnew):
+        def is_behind(self, best_s):
+            self.best_s = 10.0
+            return super().is_behind(best_s)
+
+    plan = Slowing(references=(), frame=None, best_s=1.0, runs=3)
+    assert trial.Trial([plan]).next_plan() is plan
 
 
 def test_a_time_is_of_the_last_few_runs():

@@ -51,3 +51,18 @@ def test_one_judgement_serves_many_files(folder, monkeypatch):
     lm.dataset(folder).scanner(filter="x < 15 AND y < 2")
     # The second conjunct is left to the row groups that the first has not ruled out.
     assert calls == [8, 4]
+
+
+def test_a_struct_that_a_file_lacks_has_no_fields(tmp_path):
+    pq.write_table(pa.table({"id": [1], "st": [{"s": "x"}]}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"id": [2, 3]}), tmp_path / "1.parquet")
+    dataset = lm.dataset(str(tmp_path))
+    for condition, expected in (
+        ("st['s'] = ''", []),
+        ("st['s'] <> 'x'", []),
+        ("st['s'] = 'x'", [1]),
+        ("st['s'] IS NULL", [2, 3]),
+        ("st IS NULL", [2, 3]),
+    ):
+        found = dataset.to_table(columns=["id"], filter=condition)
+        assert found["id"].to_pylist() == expected, condition

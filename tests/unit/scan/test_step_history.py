@@ -13,7 +13,9 @@ from lm_datafusion.storage import FileVersion
 A = FileVersion("a.parquet", 1, "1")
 B = FileVersion("b.parquet", 1, "1")
 KEYS = {0: ConjunctKey("datafusion", "x = 1", "x: int64")}
-MUCH = Measured(rows_in=1_000_000, rows_dropped=900_000, rows_paid=2_000_000, elapsed_s=2.0)
+MUCH = Measured(
+    rows_in=1_000_000, rows_dropped=900_000, rows_decoded=2_000_000, decode_s=2.0, evaluate_s=1.0
+)
 
 
 class TestHistory:
@@ -24,7 +26,11 @@ class TestHistory:
         for versions in ([A], [B], [other, B]):
             (found,) = history.recall(versions, KEYS).values()
             assert found == Measured(
-                rows_in=100_000, rows_dropped=90_000, rows_paid=200_000, elapsed_s=0.2
+                rows_in=100_000,
+                rows_dropped=90_000,
+                rows_decoded=200_000,
+                decode_s=0.2,
+                evaluate_s=0.1,
             )
         assert history.recall([other], KEYS) == {}
 
@@ -35,7 +41,7 @@ class TestHistory:
 
     def test_few_rows_measure_nothing(self):
         history = StepHistory()
-        history.keep([A], KEYS, {0: Measured(rows_in=9_999, rows_dropped=9, elapsed_s=1.0)})
+        history.keep([A], KEYS, {0: Measured(rows_in=9_999, rows_dropped=9, evaluate_s=1.0)})
         assert len(history) == 0
 
     def test_is_bounded_and_drops_what_was_not_used(self, monkeypatch):
@@ -50,7 +56,7 @@ class TestHistory:
         assert [bool(history.recall([file], KEYS)) for file in files] == [True, False, True, True]
 
     def test_what_is_new_soon_outweighs_what_is_old(self):
-        fresh = Measured(rows_in=900_000, rows_dropped=0, elapsed_s=0.9)
+        fresh = Measured(rows_in=900_000, rows_dropped=0, evaluate_s=0.9)
         both = MUCH.faded().plus(fresh)
         assert (both.rows_in, both.rows_dropped) == (1_000_000, 90_000)
 
