@@ -4,9 +4,9 @@ In: plans of one statement, the one expected to be the fastest first. Out: the o
 
 Every plan runs once, but for those that are expected to be slower than what was measured of
 others; and those that are not far behind twice: single runs are disturbed now and then, first ones
-by what has to be loaded. One that is clearly faster than the expected one takes
-its place. After 8, 16, 32, ... runs the one that ran least gets another chance, unless it is far
-behind; so does one that was expected to be slower, and never ran.
+by what has to be loaded. One that is clearly faster than the expected one takes its place. After 8,
+16, 32, ... runs the one that ran least gets another chance, unless it is far behind; so does one
+that was expected to be slower, and never ran.
 
 Invariant: whichever runs, the rows are the same.
 """
