@@ -2,7 +2,8 @@
 
 In: a table, columns and conjuncts. Out: batches, tables, counts; and the report of what was read.
 
-Names, types and SQL are checked when the scanner is made, so errors come before any row.
+Names, types and SQL are checked when the scanner is made, so errors come before any row. Files are
+opened when it runs, each as the version that run was planned for.
 
 Invariant: running a scanner twice scans twice.
 """
@@ -28,7 +29,7 @@ from lm_datafusion.plan import ScanRequest
 from lm_datafusion.predicate.conjunct import check_expressions
 from lm_datafusion.predicate.expression import Meaning, translate_expression
 from lm_datafusion.predicate.expression_tree import ExpressionTree, fields
-from lm_datafusion.scan import ScanRun, plan_scan
+from lm_datafusion.scan import ScanRun, bind_request, plan_scan
 from lm_datafusion.scan.row_fetch import plan_row_fetch
 from lm_datafusion.sql import parse_condition
 
@@ -72,8 +73,8 @@ class LateScanner(ds.Scanner):
         self._expressions = _projection(columns)
         self._names = _column_names(columns, table.schema)
         self._metrics: ScanMetrics | None = None
-        # Planned once now for the errors; again for each run, for files may change.
-        self._first_plan: tuple[ReadPlan, ScanMetrics] | None = self._plan()
+        # Now for the errors; a plan is made for each run, for files may change.
+        bind_request(table, self._request(self._extent))
 
     @property
     def dataset_schema(self) -> pa.Schema:
@@ -97,7 +98,7 @@ class LateScanner(ds.Scanner):
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The matching rows; closing the iterator stops the scan."""
-        return self._run(self._next_plan())
+        return self._run(self._plan())
 
     def scan_batches(self) -> Iterator[ds.TaggedRecordBatch]:
         """As `to_batches`, each batch with a fragment (None: batches may span row groups)."""
@@ -157,9 +158,8 @@ class LateScanner(ds.Scanner):
         limit = self._extent.limit
         if not self._conjuncts and self._extent.first is None:
             plan, metrics = self._plan(Extent())
-            self._first_plan = None
             metrics.finish()
-            self._metrics, self._first_plan = metrics, None
+            self._metrics = metrics
             total = sum(task.access.row_count for task in plan.tasks)
             return total if limit is None else min(total, limit)
         # An order does not change how many rows a limit leaves.
@@ -213,9 +213,12 @@ class LateScanner(ds.Scanner):
     def _plan(self, extent: Extent | None = None) -> tuple[ReadPlan, ScanMetrics]:
         metrics = ScanMetrics(table=_table_name(self._table))
         metrics.add(**self._pruned)
-        extent = extent or self._extent
+        request = self._request(extent or self._extent)
+        return plan_scan(self._table, request, self._options, metrics, self._only), metrics
+
+    def _request(self, extent: Extent) -> ScanRequest:
         sorted_by = [column for column, _ in extent.order_by]
-        request = ScanRequest(
+        return ScanRequest(
             conjuncts=self._conjuncts,
             columns=tuple(dict.fromkeys([*self._names, *sorted_by])),
             is_reverse=extent.is_reverse,
@@ -223,18 +226,13 @@ class LateScanner(ds.Scanner):
             is_any_order=extent.is_any_order,
             first=extent.scanned_first(),
         )
-        return plan_scan(self._table, request, self._options, metrics, self._only), metrics
-
-    def _next_plan(self) -> tuple[ReadPlan, ScanMetrics]:
-        planned, self._first_plan = self._first_plan, None
-        return planned or self._plan()
 
     def _run(
         self, planned: tuple[ReadPlan, ScanMetrics], extent: Extent | None = None
     ) -> Iterator[pa.RecordBatch]:
         plan, metrics = planned
         extent = extent or self._extent
-        self._metrics, self._first_plan = metrics, None
+        self._metrics = metrics
         check_expressions((step.conjunct for step in plan.row_filter.steps), plan.filter_schema)
         try:
             with contextlib.closing(ScanRun(plan, metrics).batches()) as scanned:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from datafusion.catalog import Table, TableProviderFactory
 
-from lm_datafusion.dataset import dataset
 from lm_datafusion.errors import OptionError
 from lm_datafusion.options import ScanOptions
 
@@ -40,6 +39,8 @@ class LateTableFactory(TableProviderFactory):
 
     def create(self, cmd: Any) -> Table:
         """The table of one statement; DataFusion calls this."""
+        from lm_datafusion.dataset import dataset
+
         if cmd.table_partition_cols() or cmd.order_exprs():
             raise OptionError(
                 "LM_PARQUET takes no PARTITIONED BY (folder names like year=2024 become columns"

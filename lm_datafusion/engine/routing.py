@@ -23,8 +23,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lm_datafusion.dataset import LateDataset
-from lm_datafusion.dataset.extent import Extent
 from lm_datafusion.engine.any_rows import find_any_rows
 from lm_datafusion.engine.choice import PUSHDOWN_BUG, choose_path
 from lm_datafusion.engine.failing import can_fail
@@ -51,6 +49,7 @@ if TYPE_CHECKING:
 
     from datafusion import Expr, LogicalPlan
 
+    from lm_datafusion.dataset import LateDataset
     from lm_datafusion.engine.any_rows import AnyRows
     from lm_datafusion.engine.plan_scans import PlannedScan
     from lm_datafusion.engine.tables import ParquetTable, TableName, Tables
@@ -437,6 +436,10 @@ def _reference(
 def _late_dataset(
     own_name: str, table: ParquetTable, route: Route, scans: list[PlannedScan]
 ) -> tuple[LateDataset | None, str]:
+    # Here, as most statements are answered without a dataset, and PyArrow's take 9 MB.
+    from lm_datafusion.dataset import LateDataset
+    from lm_datafusion.dataset.extent import Extent
+
     if not scans:
         return None, "DataFusion needs no row of it"
     try:

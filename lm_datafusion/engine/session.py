@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import datafusion
 
-from lm_datafusion.dataset import late_form
 from lm_datafusion.engine.factory import LateTableFactory
 from lm_datafusion.engine.frame import LateDataFrame, Statement
 from lm_datafusion.engine.serving import QueryServer
@@ -167,6 +166,8 @@ class SessionContext(datafusion.SessionContext):
 
     def register_dataset(self, name: str, dataset: pa.dataset.Dataset) -> None:
         """Registers a PyArrow dataset as a table; local Parquet files in it are scanned late."""
+        from lm_datafusion.dataset import late_form
+
         late = None if self._options.path == "native" else late_form(dataset, self._options)
         with self._server.catalog_changing():
             super().register_dataset(name, dataset if late is None else late)

@@ -59,6 +59,8 @@ class RowGroupAccess:
 
     def with_verdict(self, conjunct: int, verdict: int) -> RowGroupAccess:
         """A verdict about the whole row group."""
+        if verdict == Verdict.SOME_ROWS:
+            return self
         nothing = RowSelection.none(self.row_count)
         if verdict == Verdict.NO_ROWS:
             return dataclasses.replace(
@@ -67,9 +69,7 @@ class RowGroupAccess:
                 undecided=(nothing,) * len(self.undecided),
                 narrowed_by=frozenset({conjunct}),
             )
-        if verdict == Verdict.ALL_ROWS:
-            return self._with_undecided(conjunct, nothing)
-        return self
+        return self._with_undecided(conjunct, nothing)
 
     def with_range_verdicts(
         self, conjunct: int, starts: npt.NDArray[np.int64], verdicts: npt.NDArray[np.uint8]

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from lm_datafusion.errors import ColumnNotFoundError, LateError, OptionError, SqlError
 from lm_datafusion.predicate import evaluator
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import pyarrow.compute as pc
-
-# Longer texts hold lists of values; what they are bound to is not kept.
-_KEPT_TEXT = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +132,8 @@ def check_expressions(conjuncts: Iterable[BoundConjunct], schema: pa.Schema) -> 
 
 def _check_expression(expression: pc.Expression, schema: pa.Schema) -> None:
     plain = pa.schema([pa.field(field.name, _without_view(field.type)) for field in schema])
+    from pyarrow import dataset as ds
+
     source = ds.InMemoryDataset(plain.empty_table())
     try:
         found = source.scanner(columns={"p": expression}).projected_schema.field(0).type
@@ -162,7 +160,7 @@ def _is_repeatable(conjunct: Conjunct) -> bool:
     return (
         conjunct.expression is None
         and not conjunct.is_volatile
-        and len(conjunct.text) <= _KEPT_TEXT
+        and len(conjunct.text) <= evaluator.KEPT_TEXT
         and not may_change(conjunct.text)
     )
 
@@ -200,6 +198,8 @@ def _fold_all(conjuncts: Sequence[Conjunct], schema: pa.Schema) -> list[tuple[Pr
 
 
 def _evaluate_expression(expression: pc.Expression, batch: pa.RecordBatch) -> pa.BooleanArray:
+    from pyarrow import dataset as ds
+
     # PyArrow has no kernels for views.
     arrays = [column.cast(_without_view(column.type)) for column in batch.columns]
     table = pa.Table.from_arrays(arrays, names=batch.schema.names)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from datafusion import DataFrame, Expr, SessionContext
 
+# Longer texts hold lists of values; what they are parsed to is not kept.
+KEPT_TEXT: Final = 2000
 _NO_FIELD = re.compile(r"No field named (?:\?table\?\.)?\"?(?P<name>[^\s\"]+)\"?\.")
 
 
@@ -99,7 +101,7 @@ def evaluate(text: str, batch: pa.RecordBatch) -> pa.BooleanArray:
     """
     frame = _context().read_batch(batch)
     try:
-        results = frame.select(frame.parse_sql_expr(text).alias("p")).collect()
+        results = frame.select(_parsed(text, batch.schema)).collect()
     except Exception as error:
         raise EvaluationError(f"{text}: {_message(error)}") from error
     arrays = [as_boolean(result.column(0)) for result in results]
@@ -107,6 +109,19 @@ def evaluate(text: str, batch: pa.RecordBatch) -> pa.BooleanArray:
     if len(answer) != batch.num_rows:
         raise EvaluationError(f"{text}: {len(answer)} results for {batch.num_rows} rows")
     return answer
+
+
+def _parsed(text: str, schema: pa.Schema) -> Expr:
+    """A condition as an expression; kept, unless it is long: lists of values would pile up."""
+    return (_parse_again if len(text) <= KEPT_TEXT else _parse)(text, schema)
+
+
+def _parse(text: str, schema: pa.Schema) -> Expr:
+    return _context().read_batch(_empty_batch(schema)).parse_sql_expr(text).alias("p")
+
+
+# One condition is evaluated on every row group.
+_parse_again = functools.lru_cache(maxsize=256)(_parse)
 
 
 def constants(texts: Sequence[str]) -> list[pa.Scalar]:

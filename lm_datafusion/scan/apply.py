@@ -43,7 +43,7 @@ class Applier:
         """The wanted rows of values that are those of the rows `held`."""
         known = self._relative
         if known is None or known[0] is not wanted or known[1] is not held:
-            known = self._relative = (wanted, held, relative_selection(wanted, held))
+            known = self._relative = (wanted, held, wanted.relative_to(held))
         return self.apply(values, known[2])
 
     def apply(self, values: Values, selection: RowSelection) -> Values:
@@ -84,25 +84,6 @@ def _arrow_mask(selection: RowSelection) -> pa.Array:
     # Packed here: `pa.array` of booleans takes twenty times as long.
     bits = np.packbits(selection.to_mask(), bitorder="little")
     return pa.Array.from_buffers(pa.bool_(), selection.total_rows, [None, pa.py_buffer(bits)])
-
-
-def relative_selection(wanted: RowSelection, outer: RowSelection) -> RowSelection:
-    """`wanted` as a selection over the selected rows of `outer`, which must hold all of them.
-
-    The inverse of `and_then`: `outer.and_then(relative_selection(wanted, outer)) == wanted`.
-    """
-    if outer.selects_all():
-        return wanted
-    if wanted == outer:
-        return RowSelection.all(outer.row_count)
-    starts, stops = wanted.to_ranges()
-    outer_starts, outer_stops = outer.to_ranges()
-    lengths = outer_stops - outer_starts
-    before = np.cumsum(lengths) - lengths
-    # A run of `wanted` lies within one run of `outer`: those do not touch each other.
-    run = np.searchsorted(outer_starts, starts, side="right") - 1
-    shift = before[run] - outer_starts[run]
-    return RowSelection.from_ranges(starts + shift, stops + shift, outer.row_count)
 
 
 def merge_in_order(parts: list[tuple[RowSelection, Values]]) -> Values:

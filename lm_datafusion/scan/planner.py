@@ -73,9 +73,7 @@ def plan_scan(
         StorageError: A file that cannot be read, or is not the one that parts are wanted of.
         CorruptFileError: A file that is no Parquet file.
     """
-    check_columns(request.columns, table.schema)
-    conjuncts = bind_conjuncts(_without_repeats(request.conjuncts), table.schema)
-    keys = _key_columns(request.first, table.schema)
+    conjuncts, keys = bind_request(table, request)
     needed = dict.fromkeys(
         [*request.columns, *(name for conjunct in conjuncts for name in conjunct.columns), *keys]
     )
@@ -133,6 +131,16 @@ def plan_scan(
         limit=request.limit,
         first=request.first,
     )
+
+
+def bind_request(table: Table, request: ScanRequest) -> tuple[tuple[BoundConjunct, ...], list[str]]:
+    """The conjuncts bound to the table, and the columns that rows are ordered by.
+
+    Opens no file: what is wrong with a request whatever the files hold comes out here.
+    """
+    check_columns(request.columns, table.schema)
+    conjuncts = bind_conjuncts(_without_repeats(request.conjuncts), table.schema)
+    return conjuncts, _key_columns(request.first, table.schema)
 
 
 def _key_columns(first: FirstRows | None, schema: pa.Schema) -> list[str]:

@@ -53,6 +53,15 @@ def and_then(left: Backing, right: Backing) -> Backing:
     return settle(left.to_runs().and_then(right.to_runs()))
 
 
+def relative_to(wanted: Backing, outer: Backing) -> Backing:
+    """The ranks that rows of `wanted` have among the rows of `outer`, which has all of them."""
+    if _is_everything(outer):
+        return wanted
+    if _meet_as_masks(wanted, outer):
+        return settle(as_mask(wanted).relative_to(as_mask(outer)))
+    return settle(wanted.to_runs().relative_to(outer.to_runs()))
+
+
 def intersection(left: Backing, right: Backing) -> Backing:
     """Rows of both."""
     if left is right or _is_everything(right) or _is_nothing(left):

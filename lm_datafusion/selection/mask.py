@@ -27,6 +27,7 @@ class Mask:
 
     bits: BoolArray
     _row_count: int = field(default=-1, init=False)
+    _selector_count: int = field(default=-1, init=False)
 
     def __post_init__(self) -> None:
         self.bits.flags.writeable = False
@@ -49,9 +50,11 @@ class Mask:
 
     @property
     def selector_count(self) -> int:
-        """Number of runs of either kind, selected and skipped."""
-        edge_count = int(np.count_nonzero(self.bits[1:] != self.bits[:-1]))
-        return edge_count + int(len(self.bits) > 0)
+        """Number of runs of either kind, selected and skipped, counted once."""
+        if self._selector_count < 0:
+            edge_count = int(np.count_nonzero(self.bits[1:] != self.bits[:-1]))
+            object.__setattr__(self, "_selector_count", edge_count + int(len(self.bits) > 0))
+        return self._selector_count
 
     def intersection(self, other: Mask) -> Mask:
         """Rows of both."""
@@ -71,10 +74,17 @@ class Mask:
 
     def and_then(self, other: Mask) -> Mask:
         """Rows of `self` whose rank among the rows of `self` is a row of `other`."""
-        bits = np.zeros(len(self.bits), np.bool_)
-        # As `bits[self.bits] = other.bits`; measured up to twice as fast where runs are short.
-        np.place(bits, self.bits, other.bits)
+        # As `bits[self.bits] = other.bits`, by the rows that are fewer, those kept or those
+        # dropped: measured two to seven times as fast.
+        is_few = 2 * other.row_count <= other.total_rows
+        ranks = np.flatnonzero(other.bits if is_few else ~other.bits)
+        bits = np.zeros(len(self.bits), np.bool_) if is_few else self.bits.copy()
+        bits[np.flatnonzero(self.bits)[ranks]] = is_few
         return Mask(bits)
+
+    def relative_to(self, outer: Mask) -> Mask:
+        """The ranks that rows of `self` have among the rows of `outer`, which has all of them."""
+        return Mask(self.bits[np.flatnonzero(outer.bits)])
 
     def slice(self, start: int, stop: int) -> Mask:
         """The rows `[start, stop)`, counted from `start`."""

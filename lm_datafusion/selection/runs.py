@@ -125,6 +125,14 @@ class Runs:
         stops = np.minimum(other.stops[right], rank_stops[left]) + shift[left]
         return Runs(starts, stops, self.total_rows)
 
+    def relative_to(self, outer: Runs) -> Runs:
+        """The ranks that rows of `self` have among the rows of `outer`, which has all of them."""
+        lengths = outer.stops - outer.starts
+        shift = np.cumsum(lengths) - outer.stops  # from a row in a run to its rank
+        # A run of `self` lies within one run of `outer`: those do not touch each other.
+        run = np.searchsorted(outer.starts, self.starts, side="right") - 1
+        return Runs.merged(self.starts + shift[run], self.stops + shift[run], outer.row_count)
+
     def slice(self, start: int, stop: int) -> Runs:
         """The rows `[start, stop)`, counted from `start`."""
         first = np.searchsorted(self.stops, start, side="right")

@@ -13,6 +13,7 @@ operation costs, never what it gives. Trailing skips are kept: `total_rows` chan
 
 from __future__ import annotations
 
+import functools
 import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -76,13 +77,12 @@ class RowSelection:
     @classmethod
     def all(cls, total_rows: SupportsIndex) -> RowSelection:
         """Every one of `total_rows` rows."""
-        count = _count(total_rows, "total_rows")
-        return cls(settle(Runs.one(0, count, count)))
+        return _all_or_none(_count(total_rows, "total_rows"), is_all=True)
 
     @classmethod
     def none(cls, total_rows: SupportsIndex) -> RowSelection:
         """Not one of `total_rows` rows."""
-        return cls(settle(Runs.one(0, 0, _count(total_rows, "total_rows"))))
+        return _all_or_none(_count(total_rows, "total_rows"), is_all=False)
 
     @classmethod
     def from_selectors(cls, selectors: Iterable[RowSelector]) -> RowSelection:
@@ -185,8 +185,8 @@ class RowSelection:
         match self._backing:
             case Runs(starts=starts):
                 return len(starts) > 0
-            case Mask(bits=bits):
-                return bool(bits.any())
+            case Mask(row_count=row_count):
+                return row_count > 0
 
     def selects_all(self) -> bool:
         """Whether no row is skipped; true of no rows at all."""
@@ -213,6 +213,22 @@ class RowSelection:
                 f"got one over {other.total_rows}"
             )
         return RowSelection(algebra.and_then(self._backing, other._backing))
+
+    def relative_to(self, outer: RowSelection) -> RowSelection:
+        """These rows as a selection among the selected rows of another: `and_then` undone.
+
+        `outer.and_then(wanted.relative_to(outer)) == wanted`, if `outer` has all rows of `wanted`.
+
+        Args:
+            outer: A selection that has every row of this one; not checked.
+
+        Raises:
+            OptionError: The two speak of different numbers of rows.
+        """
+        self._check_same_rows(outer, "relative_to")
+        if self == outer:
+            return RowSelection.all(outer.row_count)
+        return self._with(algebra.relative_to(self._backing, outer._backing), outer)
 
     def intersection(self, other: RowSelection) -> RowSelection:
         """Rows of both.
@@ -419,6 +435,12 @@ class RowSelection:
             raise OptionError(
                 f"{what} of selections over {self.total_rows} and {other.total_rows} rows"
             )
+
+
+# Every stage of a scan starts from these, for each row group, and row groups are of few sizes.
+@functools.lru_cache(maxsize=1024)
+def _all_or_none(total_rows: int, *, is_all: bool) -> RowSelection:
+    return RowSelection(settle(Runs.one(0, total_rows if is_all else 0, total_rows)))
 
 
 def _count(value: SupportsIndex, what: str) -> int:

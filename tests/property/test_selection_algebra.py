@@ -152,6 +152,15 @@ def test_and_then(refinement):
         check(a.and_then(b), expected, (a, b))
 
 
+@given(refinements())
+def test_relative_to_undoes_and_then(refinement):
+    outer, inner = refinement
+    wanted = outer.copy()
+    wanted[outer] = inner
+    for a, b in forced_pairs(wanted, outer):
+        check(a.relative_to(b), inner, (a, b))
+
+
 @given(pairs())
 def test_set_operations(pair):
     left, right = pair

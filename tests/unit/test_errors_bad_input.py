@@ -273,19 +273,19 @@ def replace(path, table, **options):
 
 class TestFilesThatChange:
     def test_replaced_between_planning_and_reading(self, path):
-        scanner = lm.dataset(path).scanner()
+        batches = lm.dataset(path).scanner().to_batches()
         replace(path, small_table(100))
         with pytest.raises(FileChangedError, match=r"small\.parquet") as caught:
-            scanner.to_table()
+            list(batches)
         assert isinstance(caught.value, OSError)
 
     def test_written_over_between_planning_and_reading(self, path):
-        scanner = lm.dataset(path).scanner()
+        batches = lm.dataset(path).scanner().to_batches()
         time.sleep(0.01)
         with path.open("r+b") as file:
             file.write(b"PARX")
         with pytest.raises(FileChangedError):
-            scanner.to_table()
+            list(batches)
 
     def test_cut_short_while_reading(self, path):
         options = lm.ScanOptions(threads=1, queue_batches=1, batch_rows=10)
@@ -296,16 +296,21 @@ class TestFilesThatChange:
             list(batches)
 
     def test_deleted_between_planning_and_reading(self, path):
-        scanner = lm.dataset(path).scanner()
+        batches = lm.dataset(path).scanner().to_batches()
         path.unlink()
         with pytest.raises(FileMissingError):
-            scanner.to_table()
+            list(batches)
 
-    def test_deleted_after_the_dataset_was_opened(self, path):
-        dataset = lm.dataset(path)
+    def test_deleted_after_the_scanner_was_made(self, path):
+        scanner = lm.dataset(path).scanner()
         path.unlink()
         with pytest.raises(FileNotFoundError, match=r"small\.parquet"):
-            dataset.scanner()
+            scanner.to_batches()
+
+    def test_a_scanner_reads_the_file_as_it_is_when_it_runs(self, path):
+        scanner = lm.dataset(path).scanner(filter="f >= 0")
+        replace(path, small_table(100))
+        assert same_values(scanner.to_table(), small_table(100))
 
     def test_deleted_while_reading_is_read_to_the_end(self, path):
         options = lm.ScanOptions(threads=1, queue_batches=1, batch_rows=10)

@@ -23,7 +23,7 @@ from lm_datafusion.formats.parquet.chunk_tail import (
     find_chunk_tail,
     parse_chunk_tails,
 )
-from lm_datafusion.formats.parquet.schema_elements import SchemaElements, parse_schema_elements
+from lm_datafusion.formats.parquet.schema_elements import SchemaElements, load_schema_elements
 from lm_datafusion.formats.parquet.spec import MAGIC, PhysicalType
 from lm_datafusion.formats.parquet.thrift import ThriftError
 from lm_datafusion.storage import ByteRange
@@ -55,7 +55,7 @@ class FileFacts:
             reader = open_reader(pa.py_buffer(alone))
             self.metadata: pq.FileMetaData = reader.metadata
             self.schema: pa.Schema = reader.schema_arrow
-            self.elements: SchemaElements = parse_schema_elements(footer)
+            self.elements: SchemaElements = load_schema_elements(footer)
         except (pa.ArrowException, OSError, ThriftError) as error:
             raise footer_error(version.path, error) from error
         self._row_counts: dict[int, int] = {}

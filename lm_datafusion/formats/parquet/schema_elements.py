@@ -13,11 +13,13 @@ Invariants:
 * Fields cover all elements but the root, in order, without gaps; their leaf ranges cover all
   leaves. Leaf ordinals are the positions of column chunks in a row group.
 * The bytes of an element, embedded in another footer, describe the same element.
+* A footer that begins with the `source` of a schema has that schema: nothing after it is read.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 
 from lm_datafusion.formats.parquet.spec import Repetition
 from lm_datafusion.formats.parquet.thrift import (
@@ -80,17 +82,39 @@ class TopLevelField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaElements:
-    """The schema of one file. `elements[0]` is the root."""
+    """The schema of one file, or of many. `elements[0]` is the root.
+
+    `source` is what it was parsed from: a footer's first bytes, up to the end of its schema.
+    """
 
     version: int
     elements: tuple[SchemaElement, ...]
     fields: tuple[TopLevelField, ...]
     leaves: tuple[Leaf, ...]
+    source: bytes = field(repr=False)
 
     @property
     def root(self) -> SchemaElement:
         """The element whose children are the top-level fields."""
         return self.elements[0]
+
+
+# Parsing 105 columns takes 1 ms; a table's files share one schema, and a query has few tables.
+_recent: deque[SchemaElements] = deque(maxlen=8)
+
+
+def load_schema_elements(footer_bytes: bytes) -> SchemaElements:
+    """The schema of a footer: one parsed lately if it begins with the same bytes.
+
+    Raises:
+        ThriftError: As `parse_schema_elements`.
+    """
+    for known in tuple(_recent):
+        if footer_bytes.startswith(known.source):
+            return known
+    found = parse_schema_elements(footer_bytes)
+    _recent.appendleft(found)
+    return found
 
 
 def parse_schema_elements(footer_bytes: Octets) -> SchemaElements:
@@ -106,13 +130,17 @@ def parse_schema_elements(footer_bytes: Octets) -> SchemaElements:
         NeedMoreData: The bytes end before the schema does.
         ThriftError: The bytes are no footer, or the list is no tree.
     """
-    before, raw_elements = read_struct_list(footer_bytes, 2)
+    before, raw_elements, stop = read_struct_list(footer_bytes, 2)
     elements = tuple(_element(raw, fields) for raw, fields in raw_elements)
     if not elements:
         raise ThriftError("the schema has no root")
     fields, leaves = _walk(elements)
     return SchemaElements(
-        version=required(before, 1, int), elements=elements, fields=fields, leaves=leaves
+        version=required(before, 1, int),
+        elements=elements,
+        fields=fields,
+        leaves=leaves,
+        source=bytes(memoryview(footer_bytes)[:stop]),
     )
 
 

@@ -87,7 +87,9 @@ def skip_struct(buffer: Octets, offset: int = 0) -> int:
     return read_struct(buffer, offset)[1]
 
 
-def read_struct_list(buffer: Octets, field_id: int) -> tuple[Fields, list[tuple[bytes, Fields]]]:
+def read_struct_list(
+    buffer: Octets, field_id: int
+) -> tuple[Fields, list[tuple[bytes, Fields]], int]:
     """Read a struct up to and including one list of structs, keeping each element's own bytes.
 
     Args:
@@ -95,7 +97,8 @@ def read_struct_list(buffer: Octets, field_id: int) -> tuple[Fields, list[tuple[
         field_id: The field that is the list.
 
     Returns:
-        The fields before the list, and for each element its bytes and its fields.
+        The fields before the list, for each element its bytes and its fields, and the offset of
+        the first byte after the list.
 
     Raises:
         NeedMoreData: The buffer ends before the list does.
@@ -290,7 +293,7 @@ _READERS: tuple[Callable[[bytes | memoryview, int, int], tuple[Any, int]], ...] 
 
 def _read_until_list(
     data: bytes | memoryview, wanted: int
-) -> tuple[Fields, list[tuple[bytes, Fields]]]:
+) -> tuple[Fields, list[tuple[bytes, Fields]], int]:
     """Read the fields before a list of structs, then the structs."""
     before: Fields = {}
     field_id = pos = 0
@@ -302,7 +305,7 @@ def _read_until_list(
         else:
             field_id, pos = _read_integer(data, pos, 0)
         if field_id == wanted:
-            return before, _read_raw_structs(data, pos, kind)
+            return before, *_read_raw_structs(data, pos, kind)
         if 1 <= kind <= 2:
             before[field_id] = kind == 1
         else:
@@ -310,7 +313,9 @@ def _read_until_list(
     raise ThriftError(f"the struct has no field {wanted}")
 
 
-def _read_raw_structs(data: bytes | memoryview, pos: int, kind: int) -> list[tuple[bytes, Fields]]:
+def _read_raw_structs(
+    data: bytes | memoryview, pos: int, kind: int
+) -> tuple[list[tuple[bytes, Fields]], int]:
     if kind != Kind.LIST:
         raise ThriftError(f"the field before byte {pos} should be a list, its type is {kind}")
     count, kind, pos = _read_list_header(data, pos)
@@ -321,7 +326,7 @@ def _read_raw_structs(data: bytes | memoryview, pos: int, kind: int) -> list[tup
         fields, stop = _read_fields(data, pos, 2)
         elements.append((bytes(data[pos:stop]), fields))
         pos = stop
-    return elements
+    return elements, pos
 
 
 # --- writing ------------------------------------------------------------------------------------

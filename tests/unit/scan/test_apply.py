@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lm_datafusion.scan.apply import Applier, merge_in_order, relative_selection
+from lm_datafusion.scan.apply import Applier, merge_in_order
 from lm_datafusion.selection import RowSelection
 
 MASKS = hnp.arrays(np.bool_, st.integers(1, 300))
@@ -34,14 +34,6 @@ def test_a_small_result_has_memory_of_its_own():
     rows = pa.array(np.arange(1_000_000))
     few = RowSelection.from_consecutive_ranges([(10, 30_000)], 1_000_000)
     assert Applier().apply(rows, few).get_total_buffer_size() < 300_000
-
-
-@given(MASKS, st.randoms())
-def test_relative_selection_is_the_inverse_of_and_then(mask, rng):
-    outer = RowSelection.from_mask(mask)
-    inner = np.array([rng.random() < 0.5 for _ in range(outer.row_count)], dtype=np.bool_)
-    wanted = outer.and_then(RowSelection.from_mask(inner))
-    assert relative_selection(wanted, outer).to_mask().tolist() == inner.tolist()
 
 
 @given(MASKS, st.randoms())

@@ -338,10 +338,10 @@ class TestFilesThatChange:
 
     def test_while_it_is_read(self, path):
         dataset = lm.dataset(path, options=lm.ScanOptions(threads=1))
-        scanner = dataset.scanner(columns=["wide"], filter="a + b = 400")
+        batches = dataset.scanner(columns=["wide"], filter="a + b = 400").to_batches()
         os.utime(path, ns=(1, 1))
         with pytest.raises(FileChangedError):
-            scanner.to_table()
+            list(batches)
         assert len(CONDITIONS) == 0
 
     def test_while_a_row_group_without_a_match_is_read(self, path, monkeypatch):

@@ -10,6 +10,7 @@ from lm_datafusion.formats.parquet.schema_elements import (
     MAX_SCHEMA_DEPTH,
     Leaf,
     TopLevelField,
+    load_schema_elements,
     parse_schema_elements,
     with_children,
 )
@@ -165,6 +166,32 @@ def test_only_the_beginning_of_the_footer_is_read():
     assert parse_schema_elements(footer_bytes(data)[:stop] + b"\xff" * 8) == whole
     with pytest.raises(NeedMoreData):
         parse_schema_elements(footer_bytes(data)[: stop - 1])
+
+
+def test_files_of_one_schema_share_it():
+    first = write_parquet(pa.table({"shared": [1], "b": [2]}))
+    second = write_parquet(pa.table({"shared": [3, 4], "b": [5, 6]}))
+    assert footer_bytes(first) != footer_bytes(second)
+    schema = load_schema_elements(footer_bytes(first))
+    assert load_schema_elements(footer_bytes(second)) is schema
+    assert schema == parse_schema_elements(footer_bytes(second))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        footer([element("root", children=2), leaf("a"), leaf("b")], version=1),
+        footer([element("root", children=2), leaf("a"), leaf("c")]),
+        footer([element("root", children=2), leaf("a"), leaf("b", 1)]),
+        footer([element("root", children=1), leaf("a")]),
+        footer([element("root", children=3), leaf("a"), leaf("b"), leaf("c")]),
+    ],
+)
+def test_another_schema_is_not_shared(other):
+    known = load_schema_elements(footer([element("root", children=2), leaf("a"), leaf("b")]))
+    found = load_schema_elements(other)
+    assert found == parse_schema_elements(other)
+    assert found != known
 
 
 def test_fields_without_leaves():

@@ -165,10 +165,11 @@ def test_struct_list_keeps_the_bytes_of_its_elements():
             (42, Kind.I32, 1),
         ]
     )
-    before, found = read_struct_list(data, 41)
+    before, found, stop = read_struct_list(data, 41)
     assert before == {1: 7, 2: True, 40: b"skipped"}
     assert found == [(elements[0], {1: 1}), (elements[1], {1: 1000})]
-    assert read_struct_list(data[:-3], 41) == (before, found)  # what follows is not looked at
+    assert stop == len(data) - 3
+    assert read_struct_list(data[:stop], 41) == (before, found, stop)  # the rest is not looked at
 
 
 @pytest.mark.parametrize(
@@ -210,8 +211,8 @@ def test_footer_agrees_with_pyarrow():
 
 def test_written_footer_is_read_by_pyarrow():
     data = write_parquet(TABLE)
-    _, schema = read_struct_list(footer_bytes(data), 2)
-    _, row_groups = read_struct_list(footer_bytes(data), 4)
+    _, schema, _ = read_struct_list(footer_bytes(data), 2)
+    _, row_groups, _ = read_struct_list(footer_bytes(data), 4)
     pair = write_struct([(1, Kind.BINARY, b"key"), (2, Kind.BINARY, b"value")])
     footer = write_struct(
         [
