@@ -25,6 +25,7 @@ def render_text(data: dict[str, Any], comparison: Comparison) -> str:
         _engines(data, comparison.baseline),
         _first_runs(data, comparison),
         _pruning(data, comparison.contender),
+        _remembered(data, comparison.contender),
         _answers(data),
     ]
     return "\n".join(part for part in parts if part)
@@ -216,6 +217,17 @@ def _pruning(data: dict[str, Any], word: str) -> str:
         "Read",
     )
     return _table(head, rows) if rows else f"{word} does not tell what it pruned."
+
+
+def _remembered(data: dict[str, Any], word: str) -> str:
+    """What an engine's condition cache held after each query, if it told."""
+    told = {
+        name: (part["engines"][word].get("pruned") or {}).get("condition_cache_bytes")
+        for name, part in sorted(data["queries"].items())
+        if word in part["engines"]
+    }
+    held = [f"{name} {size(count)}" for name, count in told.items() if count is not None]
+    return f"Condition cache of {word} after a query: {', '.join(held)}" if held else ""
 
 
 def _answers(data: dict[str, Any]) -> str:

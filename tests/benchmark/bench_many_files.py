@@ -6,8 +6,9 @@ Two lookups, warm (footers and bloom filters were read before): by `key`, which 
 so that statistics leave one file; and by `token`, which is not, so that every file's bounds hold
 the value, and bloom filters have to say where it is.
 
-Planning is `LateDataset.scanner`; pruning what is left is the scan itself, columns and all: it
-bounds pruning from above. The condition cache is off: it would answer the second run.
+Planning is what `to_batches` does before it reads; pruning what is left is the scan itself,
+columns and all: it bounds pruning from above. The condition cache is off: it would answer the
+second run.
 
 Files opened are counted where they are opened. Those that could match are counted with the bloom
 filters themselves, file by file: false positives of the filters are among them.
@@ -79,7 +80,7 @@ def lookup(name: str, dataset: lm.LateDataset, condition: str, repeats: int) -> 
     opened, rows = count_opened(dataset, condition)
     times = interleave(
         {
-            "plan": lambda: dataset.scanner(filter=condition),
+            "plan": lambda: dataset.scanner(filter=condition).to_batches(),
             "plan, prune and read": lambda: dataset.to_table(filter=condition),
         },
         repeats,

@@ -99,6 +99,14 @@ def test_what_was_pruned_at_which_level(lines):
                        "1,999,981", "3.2 MB"]  # fmt: skip
 
 
+def test_what_a_condition_cache_held(data):
+    comparison = compare_engines(data, "datafusion", "lm")
+    assert "Condition cache" not in render_text(data, comparison)
+    data["queries"]["q07"]["engines"]["lm"]["pruned"]["condition_cache_bytes"] = 23_568
+    text = render_text(data, comparison)
+    assert "Condition cache of lm after a query: q07 23.6 KB" in text.splitlines()
+
+
 def test_what_cannot_be_compared_is_in_no_sum(data):
     data["queries"]["q03"]["engines"]["lm"].update(state="capped", runs=[], error="too long")
     data["queries"]["q04"]["faults"]["d"] = "not right"
