@@ -15,20 +15,21 @@ Invariant: after the block, the session's settings are what they were.
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
-
-import datafusion
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
+    import datafusion
+
 _AT_A_TIME = "datafusion.execution.meta_fetch_concurrency"
 _PARTITIONS = "datafusion.execution.target_partitions"
-_SETTINGS = (
-    "SELECT name, value FROM information_schema.df_settings"
-    f" WHERE name IN ('{_AT_A_TIME}', '{_PARTITIONS}')"
+# As the print of a session has them; to ask for them in SQL would load 10 MB more.
+_SETTING = re.compile(
+    rf"^\s*({re.escape(_AT_A_TIME)}|{re.escape(_PARTITIONS)}) = (\d+)$", re.MULTILINE
 )
 
 
@@ -59,11 +60,6 @@ def _is_elsewhere(place: str) -> bool:
 
 
 def _settings(context: datafusion.SessionContext) -> dict[str, int] | None:
-    """Both settings, asked of a copy: the session itself may not let them be seen."""
-    try:
-        copy = datafusion.SessionContext(context.copied_config().with_information_schema())
-        rows = [row for batch in copy.sql(_SETTINGS).collect() for row in batch.to_pylist()]
-        found = {row["name"]: int(row["value"]) for row in rows}
-    except Exception:  # noqa: BLE001 tables are registered all the same
-        return None
-    return found if len(found) == len((_AT_A_TIME, _PARTITIONS)) else None
+    """Both settings; None if the session does not tell."""
+    found = {name: int(value) for name, value in _SETTING.findall(repr(context))}
+    return found if found.keys() == {_AT_A_TIME, _PARTITIONS} else None

@@ -353,6 +353,14 @@ def test_expr_canonical_name_tells_expressions_apart():
     assert parsed("s LIKE 'x'").canonical_name() != parsed("s ILIKE 'x'").canonical_name()
 
 
+def test_the_print_of_a_session_has_its_settings():
+    context = SessionContext(SessionConfig().with_target_partitions(5))
+    context.sql("SET datafusion.execution.meta_fetch_concurrency = 7")
+    lines = [line.strip() for line in repr(context).splitlines()]
+    assert "datafusion.execution.meta_fetch_concurrency = 7" in lines
+    assert "datafusion.execution.target_partitions = 5" in lines
+
+
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_grouping_has_as_many_partitions_as_the_session_is_set_to(count):
     context = SessionContext(SessionConfig().with_target_partitions(count))
