@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from lm_datafusion.metrics import ScanReport
     from lm_datafusion.options import ScanOptions
     from lm_datafusion.plan import ReadPlan, Table
-    from lm_datafusion.predicate.conjunct import Conjunct
+    from lm_datafusion.predicate.conjunct import BoundConjunct, Conjunct
     from lm_datafusion.scan.planner import FileParts
 
 
@@ -73,8 +73,10 @@ class LateScanner(ds.Scanner):
         self._expressions = _projection(columns)
         self._names = _column_names(columns, table.schema)
         self._metrics: ScanMetrics | None = None
-        # Now for the errors; a plan is made for each run, for files may change.
-        bind_request(table, self._request(self._extent))
+        # Bound now for the errors, and for the first run; each run makes a plan: files may change.
+        self._bound: tuple[BoundConjunct, ...] | None = bind_request(
+            table, self._request(self._extent)
+        )
 
     @property
     def dataset_schema(self) -> pa.Schema:
@@ -214,7 +216,9 @@ class LateScanner(ds.Scanner):
         metrics = ScanMetrics(table=_table_name(self._table))
         metrics.add(**self._pruned)
         request = self._request(extent or self._extent)
-        return plan_scan(self._table, request, self._options, metrics, self._only), metrics
+        bound, self._bound = self._bound, None
+        plan = plan_scan(self._table, request, self._options, metrics, self._only, bound)
+        return plan, metrics
 
     def _request(self, extent: Extent) -> ScanRequest:
         sorted_by = [column for column, _ in extent.order_by]

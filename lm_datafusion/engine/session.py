@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 import datafusion
 
 from lm_datafusion.engine.factory import LateTableFactory
-from lm_datafusion.engine.few_readers import few_readers
+from lm_datafusion.engine.few_readers import with_few_readers
 from lm_datafusion.engine.frame import LateDataFrame, Statement
 from lm_datafusion.engine.serving import QueryServer
 from lm_datafusion.options import ScanOptions
@@ -103,7 +103,6 @@ _LISTING = "list_files_cache"
 _QUERY = re.compile(
     r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:SELECT|WITH|VALUES|EXPLAIN)\b", re.IGNORECASE | re.DOTALL
 )
-_EXTERNAL_TABLE = re.compile(r"\s*CREATE\s[\w\s]*?\bEXTERNAL\b", re.IGNORECASE)
 
 
 class SessionContext(datafusion.SessionContext):
@@ -161,16 +160,18 @@ class SessionContext(datafusion.SessionContext):
             options: How this table is scanned, if not as the session says.
             **settings: As for DataFusion.
         """
-        with self._server.catalog_changing(), few_readers(_plain(self), path):
-            super().register_parquet(name, path, *arguments, **settings)
+        with self._server.catalog_changing():
+            session = with_few_readers(_plain(self), path)
+            session.register_parquet(name, path, *arguments, **settings)
             self._server.set_table_options((name,), options)
 
     def register_listing_table(
         self, name: str, path: str | pathlib.Path, *arguments: Any, **settings: Any
     ) -> None:
         """Registers files as a table; arguments as for DataFusion."""
-        with self._server.catalog_changing(), few_readers(_plain(self), path):
-            super().register_listing_table(name, path, *arguments, **settings)
+        with self._server.catalog_changing():
+            session = with_few_readers(_plain(self), path)
+            session.register_listing_table(name, path, *arguments, **settings)
 
     def register_dataset(self, name: str, dataset: pa.dataset.Dataset) -> None:
         """Registers a PyArrow dataset as a table; local Parquet files in it are scanned late."""
@@ -192,12 +193,10 @@ class SessionContext(datafusion.SessionContext):
         with self._server.catalog_changing():
             super().register_catalog_provider_list(*arguments, **settings)
 
-    def read_parquet(self, path: str | pathlib.Path, *arguments: Any, **settings: Any) -> DataFrame:
+    def read_parquet(self, *arguments: Any, **settings: Any) -> DataFrame:
         """Reads Parquet files as a DataFrame; arguments as for DataFusion."""
         epoch = self._server.epoch
-        with few_readers(_plain(self), path):
-            native = super().read_parquet(path, *arguments, **settings)
-        return self._late(native, epoch)
+        return self._late(super().read_parquet(*arguments, **settings), epoch)
 
     def table(self, name: str) -> DataFrame:
         """A registered table as a DataFrame."""
@@ -237,11 +236,7 @@ class SessionContext(datafusion.SessionContext):
         is_query = _QUERY.match(query) is not None
         if not is_query and _LISTING in query.lower():
             self._server.files_listed_anew()
-        is_external = _EXTERNAL_TABLE.match(query) is not None
-        with (
-            nullcontext() if is_query else self._server.catalog_changing(),
-            few_readers(_plain(self), query) if is_external else nullcontext(),
-        ):
+        with nullcontext() if is_query else self._server.catalog_changing():
             native = super().sql(query, checks, param_values, **named_params)
         kind = _root(native)
         if kind == _DONE:

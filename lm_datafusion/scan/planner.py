@@ -57,6 +57,7 @@ def plan_scan(
     options: ScanOptions,
     metrics: ScanMetrics,
     only: FileParts | None = None,
+    bound: tuple[BoundConjunct, ...] | None = None,
 ) -> ReadPlan:
     """Plans a scan.
 
@@ -66,6 +67,7 @@ def plan_scan(
         options: How to scan.
         metrics: Counts what planning sees and prunes.
         only: The row groups that are wanted, if not all are.
+        bound: The conjuncts of the request, if somebody has bound them already.
 
     Raises:
         ColumnNotFoundError: A column that the table does not have.
@@ -73,7 +75,8 @@ def plan_scan(
         StorageError: A file that cannot be read, or is not the one that parts are wanted of.
         CorruptFileError: A file that is no Parquet file.
     """
-    conjuncts, keys = bind_request(table, request)
+    conjuncts = bind_request(table, request) if bound is None else bound
+    keys = _key_columns(request.first, table.schema)
     needed = dict.fromkeys(
         [*request.columns, *(name for conjunct in conjuncts for name in conjunct.columns), *keys]
     )
@@ -133,14 +136,14 @@ def plan_scan(
     )
 
 
-def bind_request(table: Table, request: ScanRequest) -> tuple[tuple[BoundConjunct, ...], list[str]]:
-    """The conjuncts bound to the table, and the columns that rows are ordered by.
+def bind_request(table: Table, request: ScanRequest) -> tuple[BoundConjunct, ...]:
+    """The conjuncts of a request, bound to the table.
 
-    Opens no file: what is wrong with a request whatever the files hold comes out here.
+    Opens no file: what is wrong with a request, whatever the files hold, comes out here.
     """
     check_columns(request.columns, table.schema)
-    conjuncts = bind_conjuncts(_without_repeats(request.conjuncts), table.schema)
-    return conjuncts, _key_columns(request.first, table.schema)
+    _key_columns(request.first, table.schema)
+    return bind_conjuncts(_without_repeats(request.conjuncts), table.schema)
 
 
 def _key_columns(first: FirstRows | None, schema: pa.Schema) -> list[str]:

@@ -1,25 +1,33 @@
 from __future__ import annotations
 
+import os
+
 import datafusion
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from datafusion import SessionConfig
+from datafusion import SessionConfig, udf
 
 import lm_datafusion as lm
-from lm_datafusion.engine.few_readers import few_readers
+from lm_datafusion.engine.few_readers import with_few_readers
 
 AT_A_TIME = "datafusion.execution.meta_fetch_concurrency"
 
 
 @pytest.fixture
-def path(tmp_path):
-    pq.write_table(pa.table({"a": [1, 2, 3]}), tmp_path / "0.parquet")
-    return str(tmp_path / "0.parquet")
+def folder(tmp_path):
+    for number in range(3):
+        pq.write_table(pa.table({"a": [number]}), tmp_path / f"{number}.parquet")
+    return tmp_path
 
 
-def session(made=datafusion.SessionContext, **settings):
-    return made(SessionConfig({AT_A_TIME: "32", **settings}).with_target_partitions(3))
+@pytest.fixture(autouse=True)
+def cores(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+
+
+def session(made=datafusion.SessionContext, at_a_time=32):
+    return made(SessionConfig({AT_A_TIME: str(at_a_time)}).with_target_partitions(1))
 
 
 def at_a_time(context):
@@ -27,37 +35,34 @@ def at_a_time(context):
     return int(copy.sql(f"SHOW {AT_A_TIME}").to_pylist()[0]["value"])
 
 
-@pytest.mark.parametrize("place", ["/data/*.parquet", "data", "file:///data/", "LOCATION 'x'"])
-def test_no_more_than_partitions_within_the_block(place):
+@pytest.mark.parametrize("form", ["{}", "{}/", "{}/*.parquet", "file://{}/"])
+def test_no_more_at_a_time_than_cores(folder, form):
     context = session()
-    with few_readers(context, place):
-        assert at_a_time(context) == 3
+    other = with_few_readers(context, form.format(folder))
+    assert at_a_time(other) == 3
     assert at_a_time(context) == 32
+    other.register_parquet("t", form.format(folder))
+    assert context.sql("SELECT sum(a) AS n FROM t").to_pydict() == {"n": [3]}
 
 
-def test_an_error_leaves_the_setting_as_it_was():
-    context = session()
-    with pytest.raises(ZeroDivisionError), few_readers(context, "data"):
-        raise ZeroDivisionError
-    assert at_a_time(context) == 32
+def test_fewer_stay_fewer(folder):
+    context = session(at_a_time=2)
+    assert with_few_readers(context, folder) is context
 
 
-def test_fewer_stay_fewer():
-    context = session(**{AT_A_TIME: "2"})
-    with few_readers(context, "data"):
-        assert at_a_time(context) == 2
-    assert at_a_time(context) == 2
-
-
-@pytest.mark.parametrize("place", ["s3://bucket/data/", "LOCATION 'https://host/a.parquet'"])
+@pytest.mark.parametrize("place", ["s3://bucket/data/", "https://host/data/"])
 def test_files_elsewhere_are_read_many_at_a_time(place):
     context = session()
-    with few_readers(context, place):
-        assert at_a_time(context) == 32
+    assert with_few_readers(context, place) is context
 
 
-@pytest.mark.parametrize("method", ["register_parquet", "register_listing_table", "read_parquet"])
-def test_methods_that_look_into_files(path, method, monkeypatch):
+def test_one_file_needs_no_care(folder):
+    context = session()
+    assert with_few_readers(context, folder / "0.parquet") is context
+
+
+@pytest.mark.parametrize("method", ["register_parquet", "register_listing_table"])
+def test_methods_that_look_into_files(folder, method, monkeypatch):
     seen = []
     original = getattr(datafusion.SessionContext, method)
 
@@ -67,33 +72,35 @@ def test_methods_that_look_into_files(path, method, monkeypatch):
 
     monkeypatch.setattr(datafusion.SessionContext, method, watched)
     context = session(lm.SessionContext)
-    made = getattr(context, method)(*(["t"] if method != "read_parquet" else []), path)
-    frame = context.table("t") if made is None else made
-    assert frame.to_pydict() == {"a": [1, 2, 3]}
-    assert seen == [3]
+    getattr(context, method)("t", folder)
+    getattr(context, method)(name="u", path=str(folder))
+    query = "SELECT t.a FROM t JOIN u ON t.a = u.a ORDER BY 1"
+    assert context.sql(query).to_pydict() == {"a": [0, 1, 2]}
+    assert seen == [3, 3]
     assert at_a_time(context) == 32
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "CREATE EXTERNAL TABLE",
-        "create  external table if not exists",
-        "\nCREATE OR REPLACE EXTERNAL TABLE",
-    ],
-)
-def test_external_tables(path, words, monkeypatch):
-    seen = []
-    original = datafusion.SessionContext.sql
-
-    def watched(self, query, *arguments, **settings):
-        if "LOCATION" in query:
-            seen.append(at_a_time(self))
-        return original(self, query, *arguments, **settings)
-
+def test_functions_of_the_session_stay(folder):
+    # DataFusion makes `now` anew in a session where a setting changes.
     context = session(lm.SessionContext)
-    monkeypatch.setattr(datafusion.SessionContext, "sql", watched)
-    context.sql(f"{words} t STORED AS PARQUET LOCATION '{path}'")
-    assert context.sql("SELECT a FROM t").to_pydict() == {"a": [1, 2, 3]}
-    assert seen == [3]
-    assert at_a_time(context) == 32
+    clock = udf(lambda: pa.array([1]), [], pa.int64(), "stable", name="now")
+    context.register_udf(clock)
+    context.register_parquet("t", folder)
+    assert context.sql("SELECT count(*) AS n FROM t WHERE a < now()").to_pydict() == {"n": [1]}
+    context.deregister_udf("now")
+    context.register_parquet("u", folder)
+    with pytest.raises(Exception, match="now"):
+        context.sql("SELECT now()")
+
+
+@pytest.mark.parametrize("made", [datafusion.SessionContext, lm.SessionContext])
+def test_what_a_table_needs_of_its_session(folder, made):
+    context = session(made)
+    context.sql("CREATE SCHEMA other")
+    context.sql("SET datafusion.catalog.default_schema = 'other'")
+    context.register_parquet("t", folder)
+    assert context.sql("SELECT count(*) AS n FROM datafusion.other.t").to_pydict() == {"n": [3]}
+    with pytest.raises(Exception, match="already exists"):
+        context.register_parquet("t", folder)
+    with pytest.raises(Exception, match="nowhere"):
+        context.register_parquet("v", folder / "nowhere.parquet")
