@@ -38,9 +38,21 @@ class Applier:
         self._selection: RowSelection | None = None
         self._arrow: pa.Array | None = None
         self._relative: tuple[RowSelection, RowSelection, RowSelection] | None = None
+        self._told: tuple[RowSelection, RowSelection, RowSelection] | None = None
+
+    def tell(self, wanted: RowSelection, held: RowSelection, among: RowSelection) -> None:
+        """Says what `wanted.relative_to(held)` is, where that is known without working it out."""
+        self._told = (wanted, held, among)
+
+    def is_told(self, wanted: RowSelection, held: RowSelection) -> bool:
+        """Whether these very rows were told of: then `held` has all rows of `wanted`."""
+        told = self._told
+        return told is not None and told[0] is wanted and told[1] is held
 
     def apply_within(self, values: Values, wanted: RowSelection, held: RowSelection) -> Values:
         """The wanted rows of values that are those of the rows `held`."""
+        if self._told is not None and self.is_told(wanted, held):
+            return self.apply(values, self._told[2])
         known = self._relative
         if known is None or known[0] is not wanted or known[1] is not held:
             known = self._relative = (wanted, held, wanted.relative_to(held))

@@ -38,7 +38,9 @@ class _Segment:
     values: Values
 
     def narrowed(self, rows: RowSelection, applier: Applier) -> _Segment | None:
-        kept = self.rows.intersection(rows)
+        if rows is self.rows:
+            return self
+        kept = rows if applier.is_told(rows, self.rows) else self.rows.intersection(rows)
         if not kept.selects_any():
             return None
         if kept == self.rows:

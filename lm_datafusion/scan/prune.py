@@ -78,6 +78,11 @@ class PruningContext:
         return condition_keys(self.conjuncts, self.file_plan, self.schema)
 
     @functools.cached_property
+    def equalities(self) -> tuple[int, ...]:
+        """The conjuncts that a bloom filter can say something about."""
+        return tuple(i for i, c in enumerate(self.conjuncts) if _has_equality(c.tree))
+
+    @functools.cached_property
     def nan_free(self) -> NanFree:
         """What the conjuncts say together about NaN."""
         return columns_without_nan(And(tuple(c.tree for c in self.conjuncts)))
@@ -121,11 +126,14 @@ def prune_row_group(
 def _prune_by_bloom_filters(
     access: RowGroupAccess, context: PruningContext, file: OpenFile, _passes: DictionaryPasses
 ) -> RowGroupAccess:
+    if not context.equalities:
+        return access
     constants = context.file_plan.constants
     statistics = BloomFilterStatistics(context.facts, access.row_group, file, constants)
-    for index, conjunct in enumerate(context.conjuncts):
+    for index in context.equalities:
+        conjunct = context.conjuncts[index]
         has_filter = any(statistics.has_filter(r.path) for r in references(conjunct.tree))
-        if has_filter and access.is_undecided(index) and _has_equality(conjunct.tree):
+        if has_filter and access.is_undecided(index):
             verdict = context.judge(index, statistics)[0]
             access = access.with_verdict(index, int(verdict))
     return access

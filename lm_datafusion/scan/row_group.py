@@ -282,7 +282,9 @@ class RowGroupReader:
         values = read_columns(cursors, wanted, self._decoder, ahead)
         decoded = time.perf_counter()
         answers = self._evaluate(step, cursors, values, wanted.row_count)
-        passed = wanted.and_then(RowSelection.from_filters(answers))
+        among = RowSelection.from_filters(answers)
+        passed = wanted.and_then(among)
+        self._applier.tell(passed, wanted, among)
         evaluated = time.perf_counter()
         for cursor, array in zip(cursors, values, strict=True):
             is_needed = cursor.name in later or cursor.name in self._plan.schema.names

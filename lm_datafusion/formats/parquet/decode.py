@@ -200,19 +200,14 @@ class RowGroupDecoder:
         if not chunks or not all(can_splice(chunk) for chunk in chunks):
             return None
         if request.rows.selects_all():
-            seen = sum(map(len, self._pages_seen.get(request.column, [])))
-            return _Piece(
-                request=request,
-                covered=request.rows,
-                chunks=chunks,
-                ranges=tuple((chunk.byte_range,) for chunk in chunks),
-                page_count=seen,
-            )
+            return self._whole(request, chunks)
         locations = self._locations(request.column)
         if locations is None:
             return None
         touched = self._touch(request.rows, locations)
         masks, covered = touched.masks, touched.covered
+        if covered.selects_all():
+            return self._whole(request, chunks)
         ranges = tuple(
             self._page_ranges(chunk, pages, mask)
             for chunk, pages, mask in zip(chunks, locations, masks, strict=True)
@@ -223,6 +218,16 @@ class RowGroupDecoder:
             chunks=chunks,
             ranges=ranges,
             page_count=sum(int(mask.sum()) for mask in masks),
+        )
+
+    def _whole(self, request: ColumnRequest, chunks: tuple[ChunkFacts, ...]) -> _Piece:
+        """All pages of a column, as they stand in the file."""
+        return _Piece(
+            request=request,
+            covered=RowSelection.all(request.rows.total_rows),
+            chunks=chunks,
+            ranges=tuple((chunk.byte_range,) for chunk in chunks),
+            page_count=sum(map(len, self._pages_seen.get(request.column, []))),
         )
 
     def _touch(self, rows: RowSelection, locations: list[PageLocations]) -> _Touched:
