@@ -7,18 +7,20 @@ Invariant: own names are in the catalog only while a block lasts; a plan holds o
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from datafusion.catalog import Table
 
+from lm_datafusion.engine.few_readers import with_few_readers
 from lm_datafusion.engine.tables import dotted
 from lm_datafusion.errors import LateError
 from lm_datafusion.predicate.literals import quote_identifier, quote_string
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     import datafusion
 
@@ -102,10 +104,11 @@ class OwnTables:
 
     def _load_pushdown(self, own_name: str, table: ParquetTable) -> Table:
         """The same files as a table whose reader takes filters."""
-        places = ", ".join(quote_string(file.path) for file in table.files)
-        self._context.sql(
+        places = _places([file.path for file in table.files])
+        session = with_few_readers(self._context, os.path.dirname(table.files[0].path))
+        session.sql(
             f"CREATE EXTERNAL TABLE {quote_identifier(own_name)} STORED AS PARQUET"
-            f" LOCATION ({places}) OPTIONS ('format.pushdown_filters' 'true',"
+            f" LOCATION ({', '.join(map(quote_string, places))}) OPTIONS ('format.pushdown_filters' 'true',"
             " 'format.reorder_filters' 'true')"
         )
         made = self._tables.find_table((own_name,))
@@ -115,6 +118,25 @@ class OwnTables:
         found = self._tables.load((own_name,))
         self._context.deregister_table(own_name)
         return found
+
+
+def _places(paths: Sequence[str]) -> Sequence[str]:
+    """Where to find just these files: their folder, if it has no others; else each by itself.
+
+    DataFusion looks at all places at a time, each on a thread of its own, which it keeps.
+    """
+    folder = os.path.dirname(paths[0])
+    try:
+        with os.scandir(folder) as entries:
+            found = {entry.path for entry in entries if _may_be_listed(entry)}
+    except OSError:
+        return paths
+    return [os.path.join(folder, "")] if found == set(paths) else paths
+
+
+def _may_be_listed(entry: os.DirEntry[str]) -> bool:
+    """Whether DataFusion might find files of a table there; whether it did is checked."""
+    return entry.is_dir() or entry.name.endswith(".parquet")
 
 
 def _with_all_columns(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
