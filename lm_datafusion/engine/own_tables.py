@@ -104,11 +104,11 @@ class OwnTables:
 
     def _load_pushdown(self, own_name: str, table: ParquetTable) -> Table:
         """The same files as a table whose reader takes filters."""
-        places = _places([file.path for file in table.files])
+        places = ", ".join(map(quote_string, _places([file.path for file in table.files])))
         session = with_few_readers(self._context, os.path.dirname(table.files[0].path))
         session.sql(
             f"CREATE EXTERNAL TABLE {quote_identifier(own_name)} STORED AS PARQUET"
-            f" LOCATION ({', '.join(map(quote_string, places))}) OPTIONS ('format.pushdown_filters' 'true',"
+            f" LOCATION ({places}) OPTIONS ('format.pushdown_filters' 'true',"
             " 'format.reorder_filters' 'true')"
         )
         made = self._tables.find_table((own_name,))
@@ -125,6 +125,8 @@ def _places(paths: Sequence[str]) -> Sequence[str]:
 
     DataFusion looks at all places at a time, each on a thread of its own, which it keeps.
     """
+    if len(paths) == 1:
+        return paths
     folder = os.path.dirname(paths[0])
     try:
         with os.scandir(folder) as entries:

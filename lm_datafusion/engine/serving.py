@@ -45,7 +45,7 @@ from lm_datafusion.engine.routing import (
 )
 from lm_datafusion.engine.run_reports import RunReports
 from lm_datafusion.engine.tables import Tables, dotted, same_plan, same_schema, unparsed
-from lm_datafusion.errors import FileChangedError, GaveUpError
+from lm_datafusion.errors import FileChangedError, GaveUpError, LateError
 from lm_datafusion.predicate.literals import quote_identifier
 from lm_datafusion.sql.statement import split_explain
 
@@ -317,19 +317,20 @@ class QueryServer:
 
         Raises:
             FileChangedError: A file is not the one whose keys were found.
+            LateError: A file was not the one that was listed before.
         """
         (reference,) = routed.references
         own_name, text = reference.own_name, routed.text or ""
+        if not reference.table.is_unchanged:
+            raise LateError("DataFusion reads files that have changed since it listed them")
         if isinstance(phases, FirstGroups):
             # Not with filter pushdown: how many rows the groups have is not known, and what is to
             # be saved is grouping the others.
             self._own_tables.make_same(own_name, reference.table)
         source = phases.source(own_name, find_first(self._context, phases, own_name))
         planned = self._plan(text.replace(quote_identifier(own_name), source), statement)
-        table = planned.to_arrow_table()
-        now = self._tables.find_table((own_name,))
-        if now is None or set(now.files) != set(reference.table.files):
-            raise FileChangedError(f"the files of {dotted(reference.table.name)} changed meanwhile")
+        with _unchanged(reference.table):
+            table = planned.to_arrow_table()
         # One batch: several could be read by several partitions, out of order.
         empty = pa.RecordBatch.from_pylist([], schema=table.schema)
         return self._context.read_batches(table.combine_chunks().to_batches() or [empty])
@@ -504,6 +505,22 @@ class QueryServer:
 def find_first(context: datafusion.SessionContext, phases: TwoPhases, own_name: str) -> pa.Table:
     """What the first of two phases finds."""
     return context.sql(phases.narrow_query(own_name)).to_arrow_table()
+
+
+@contextmanager
+def _unchanged(table: ParquetTable) -> Iterator[None]:
+    """A block that is an error if files have changed by its end, whatever else it says.
+
+    By a look at the files: DataFusion may go on with the list that it made of a folder.
+
+    Raises:
+        FileChangedError: One has.
+    """
+    try:
+        yield
+    finally:
+        if not table.is_unchanged:
+            raise FileChangedError(f"the files of {dotted(table.name)} changed meanwhile")
 
 
 def _tells_time(statement: Statement | None) -> bool:

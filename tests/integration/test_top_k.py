@@ -231,10 +231,22 @@ def test_a_plan_alone_reads_nothing(folder, monkeypatch):
     assert "DataSourceExec" in frame.execution_plan().display_indent()
 
 
-def test_a_file_that_changes_between_the_phases_is_an_error(tmp_path, monkeypatch):
+CHANGES = {
+    "first rows": "SELECT * FROM t WHERE few = 3 ORDER BY many LIMIT 5",
+    "some groups": "SELECT text, few, count(*) FROM t GROUP BY text, few LIMIT 5",
+}
+
+
+@pytest.mark.parametrize("query", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("place", ["", "a.parquet"])
+@pytest.mark.parametrize("files", [1, 2])
+def test_a_file_that_changes_between_the_phases_is_an_error(
+    tmp_path, monkeypatch, files, place, query
+):
     path = tmp_path / "a.parquet"
-    pq.write_table(table(0), path)
-    _, ours = sessions(str(tmp_path))
+    for name in ("a", "b")[:files]:
+        pq.write_table(table(0), tmp_path / f"{name}.parquet")
+    _, ours = sessions(str(tmp_path / place))
     find = serving.find_first
 
     def find_and_replace(*arguments):
@@ -244,6 +256,18 @@ def test_a_file_that_changes_between_the_phases_is_an_error(tmp_path, monkeypatc
         return keys
 
     monkeypatch.setattr(serving, "find_first", find_and_replace)
-    frame = ours.sql("SELECT * FROM t WHERE few = 3 ORDER BY many LIMIT 5")
+    frame = ours.sql(query)
     with pytest.raises(lm.LateError, match="changed"):
         frame.collect()
+
+
+def test_files_that_changed_after_they_were_listed_are_read_by_datafusion(tmp_path, monkeypatch):
+    for name in "ab":
+        pq.write_table(table(0), tmp_path / f"{name}.parquet")
+    _, ours = sessions(str(tmp_path))
+    ours.sql("SELECT count(*) FROM t").collect()
+    os.utime(tmp_path / "a.parquet", (1, 1))
+    monkeypatch.setattr(serving, "find_first", None)
+    rows = ours.sql(CHANGES["first rows"]).to_pylist()
+    assert len(rows) == 5
+    assert [report.path for report in ours.scan_reports()] == ["native"]
