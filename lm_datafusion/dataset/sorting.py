@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lm_datafusion.scan.apply import take_values
+from lm_datafusion.scan.apply import batches_of, take_values
 from lm_datafusion.scan.sort_values import to_sort_values
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def sorted_batches(
     rows = pa.array(_sorted_rows(table, extent)[: extent.limit])
     columns = [take_values(column, rows) for column in table.columns]
     ordered = pa.Table.from_arrays(columns, schema=plan.schema)
-    yield from ordered.to_batches(max_chunksize=plan.options.batch_rows)
+    yield from batches_of(ordered, plan.options.batch_rows)
 
 
 def _sorted_rows(table: pa.Table, extent: Extent) -> npt.NDArray[np.int64]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 from datafusion.catalog import Table
@@ -43,7 +43,7 @@ class OwnTables:
     def __init__(self, context: datafusion.SessionContext, tables: Tables) -> None:
         self._context = context
         self._tables = tables
-        self._pushdown_tables: dict[ParquetTable, Table] = {}
+        self._pushdown_tables: dict[ParquetTable, _Kept] = {}
 
     @contextmanager
     def of(self, references: tuple[RoutedReference, ...], run: RunReports) -> Iterator[None]:
@@ -95,20 +95,23 @@ class OwnTables:
 
     def _register_pushdown(self, own_name: str, table: ParquetTable) -> None:
         known = self._pushdown_tables.get(table)
-        if known is None:
+        if known is None or not known.is_current:
             known = self._load_pushdown(own_name, table)
             if len(self._pushdown_tables) >= PUSHDOWN_TABLES_KEPT:
                 self._pushdown_tables.clear()
             self._pushdown_tables[table] = known
-        self._context.register_table(own_name, known)
+        self._context.register_table(own_name, known.table)
 
-    def _load_pushdown(self, own_name: str, table: ParquetTable) -> Table:
+    def _load_pushdown(self, own_name: str, table: ParquetTable) -> _Kept:
         """The same files as a table whose reader takes filters."""
-        places = ", ".join(map(quote_string, _places([file.path for file in table.files])))
-        session = with_few_readers(self._context, os.path.dirname(table.files[0].path))
+        folder = os.path.dirname(table.files[0].path)
+        changed_ns = _changed_ns(folder)  # before a look into it: what comes later shows
+        places = _places([file.path for file in table.files])
+        listed = ", ".join(map(quote_string, places))
+        session = with_few_readers(self._context, folder)
         session.sql(
             f"CREATE EXTERNAL TABLE {quote_identifier(own_name)} STORED AS PARQUET"
-            f" LOCATION ({places}) OPTIONS ('format.pushdown_filters' 'true',"
+            f" LOCATION ({listed}) OPTIONS ('format.pushdown_filters' 'true',"
             " 'format.reorder_filters' 'true')"
         )
         made = self._tables.find_table((own_name,))
@@ -117,7 +120,34 @@ class OwnTables:
             raise LateError(f"the files of {dotted(table.name)} are not read the same way by name")
         found = self._tables.load((own_name,))
         self._context.deregister_table(own_name)
-        return found
+        is_folder = len(places) < len(table.files)
+        return _Kept(found, folder, changed_ns) if is_folder else _Kept(found)
+
+
+class _Kept(NamedTuple):
+    """A table that is kept; of all files of a folder, as long as none comes or goes.
+
+    DataFusion lists a folder anew when it sees fit, which need not be when it lists that of the
+    user's table anew.
+    """
+
+    table: Table
+    folder: str = ""
+    changed_ns: int | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it is of the same files still."""
+        return not self.folder or (
+            self.changed_ns is not None and self.changed_ns == _changed_ns(self.folder)
+        )
+
+
+def _changed_ns(folder: str) -> int | None:
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return None
 
 
 def _places(paths: Sequence[str]) -> Sequence[str]:

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
     from lm_datafusion.engine.parquet_scan import ListedFile
     from lm_datafusion.engine.plan_scans import PlannedScan
+    from lm_datafusion.engine.routing import RoutedReference
     from lm_datafusion.engine.tables import ParquetTable, TableName
     from lm_datafusion.engine.trial import ReadyPlan
     from lm_datafusion.engine.two_phases import TwoPhases
@@ -329,11 +330,34 @@ class QueryServer:
             self._own_tables.make_same(own_name, reference.table)
         source = phases.source(own_name, find_first(self._context, phases, own_name))
         planned = self._plan(text.replace(quote_identifier(own_name), source), statement)
-        with _unchanged(reference.table):
-            table = planned.to_arrow_table()
+        table = self._read_unchanged(planned, reference)
         # One batch: several could be read by several partitions, out of order.
         empty = pa.RecordBatch.from_pylist([], schema=table.schema)
         return self._context.read_batches(table.combine_chunks().to_batches() or [empty])
+
+    def _read_unchanged(self, planned: DataFrame, reference: RoutedReference) -> pa.Table:
+        """The rows of a frame, if the files of its table are the ones that were listed before it.
+
+        Both have to be looked at: DataFusion may go on with the list that it made of a folder, and
+        it may have made a new one, with files that have come since.
+
+        Raises:
+            FileChangedError: One has changed.
+            LateError: The list has.
+        """
+        changed = FileChangedError(f"the files of {dotted(reference.table.name)} changed meanwhile")
+        try:
+            table = planned.to_arrow_table()
+        except Exception as error:
+            if not reference.table.is_unchanged:
+                raise changed from error
+            raise
+        if not reference.table.is_unchanged:
+            raise changed
+        now = self._tables.find_table((reference.own_name,))
+        if now is None or set(now.files) != set(reference.table.files):
+            raise LateError("files came meanwhile")
+        return table
 
     def _walked(self, routed: RoutedQuery, statement: Statement, run: RunReports) -> DataFrame:
         """The query over the first rows of an order, which our scan has found.
@@ -505,22 +529,6 @@ class QueryServer:
 def find_first(context: datafusion.SessionContext, phases: TwoPhases, own_name: str) -> pa.Table:
     """What the first of two phases finds."""
     return context.sql(phases.narrow_query(own_name)).to_arrow_table()
-
-
-@contextmanager
-def _unchanged(table: ParquetTable) -> Iterator[None]:
-    """A block that is an error if files have changed by its end, whatever else it says.
-
-    By a look at the files: DataFusion may go on with the list that it made of a folder.
-
-    Raises:
-        FileChangedError: One has.
-    """
-    try:
-        yield
-    finally:
-        if not table.is_unchanged:
-            raise FileChangedError(f"the files of {dotted(table.name)} changed meanwhile")
 
 
 def _tells_time(statement: Statement | None) -> bool:

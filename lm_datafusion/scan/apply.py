@@ -19,7 +19,7 @@ import pyarrow as pa
 from lm_datafusion.selection import RowSelection, RowSelectionStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     Values: TypeAlias = pa.Array | pa.ChunkedArray
 
@@ -115,6 +115,34 @@ def merge_in_order(parts: list[tuple[RowSelection, Values]]) -> Values:
     if (order[1:] > order[:-1]).all():
         return together
     return together.take(pa.array(order))
+
+
+def batches_of(table: pa.Table, most_rows: int | None = None) -> Iterator[pa.RecordBatch]:
+    """The batches of a table, as DataFusion can take them.
+
+    arrow-rs panics at a slice of structs in structs that does not begin with the first row, so such
+    slices are copied. (Not those in lists, whose own values are never sliced.)
+    """
+    fragile = [place for place, kind in enumerate(table.schema.types) if _is_fragile(kind)]
+    for batch in table.to_batches(max_chunksize=most_rows):
+        columns = list(batch.columns) if fragile else []
+        if any(columns[place].offset for place in fragile):
+            for place in fragile:
+                columns[place] = pa.concat_arrays([columns[place], columns[place].slice(0, 0)])
+            yield pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+        else:
+            yield batch
+
+
+def _is_fragile(data_type: pa.DataType) -> bool:
+    """Whether values of a type share the offset of those they are in over two levels or more."""
+    if not data_type.num_fields or not _shares_offset(data_type):
+        return False
+    return any(_shares_offset(data_type.field(i).type) for i in range(data_type.num_fields))
+
+
+def _shares_offset(data_type: pa.DataType) -> bool:
+    return pa.types.is_struct(data_type) or pa.types.is_fixed_size_list(data_type)
 
 
 def reverse_values(values: Values) -> Values:

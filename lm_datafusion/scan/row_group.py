@@ -29,7 +29,7 @@ from lm_datafusion.formats.parquet.decode import RowGroupDecoder
 from lm_datafusion.formats.parquet.splice import can_splice
 from lm_datafusion.predicate.evaluator import EvaluationError
 from lm_datafusion.predicate.kinds import is_text_or_bytes
-from lm_datafusion.scan.apply import Applier
+from lm_datafusion.scan.apply import Applier, batches_of
 from lm_datafusion.scan.columns import ColumnCursor, read_columns
 from lm_datafusion.scan.known_rows import KnownRows
 from lm_datafusion.scan.prune import (
@@ -373,4 +373,4 @@ def evaluate_arrays(
         rows = pa.nulls(row_count)
         return [step.conjunct.evaluate(pa.record_batch([rows], names=[""]))]
     table = pa.Table.from_arrays(list(arrays), schema=pa.schema(fields))
-    return [step.conjunct.evaluate(batch) for batch in table.to_batches()]
+    return [step.conjunct.evaluate(batch) for batch in batches_of(table)]

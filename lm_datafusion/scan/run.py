@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from lm_datafusion.formats.parquet.cache import FACTS
 from lm_datafusion.scan.adaptive_order import AdaptiveOrder
+from lm_datafusion.scan.apply import batches_of
 from lm_datafusion.scan.condition_cache import CONDITIONS
 from lm_datafusion.scan.first_rows import FirstRowsWalk, plan_fetch
 from lm_datafusion.scan.limit import RowBudget
@@ -164,7 +165,8 @@ def _joined(fetch: ScanRun, found: Found, plan: ReadPlan) -> Iterator[pa.RecordB
             for name in plan.schema.names
         ]
         position += batch.num_rows
-        yield from pa.Table.from_arrays(columns, schema=plan.schema).combine_chunks().to_batches()
+        table = pa.Table.from_arrays(columns, schema=plan.schema)
+        yield from batches_of(table.combine_chunks())
 
 
 def _carried_batches(found: Found, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
@@ -174,7 +176,7 @@ def _carried_batches(found: Found, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
         return
     columns = [found.carried[name] for name in plan.schema.names]
     table = pa.Table.from_arrays(columns, schema=plan.schema)
-    yield from table.to_batches(max_chunksize=batch_rows)
+    yield from batches_of(table, batch_rows)
 
 
 def _limited(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:

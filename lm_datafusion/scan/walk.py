@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from lm_datafusion.scan.apply import reverse_values
+from lm_datafusion.scan.apply import batches_of, reverse_values
 from lm_datafusion.scan.windows import WindowWalk, count_windows, page_edges, plan_edges
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class RowGroupScan:
             values = [reverse_values(array) for array in values]
         arrays = self._reader.to_table_types(schema.names, values)
         table = pa.Table.from_arrays(arrays, schema=schema)
-        yield from table.to_batches(max_chunksize=self._plan.options.batch_rows)
+        yield from batches_of(table, self._plan.options.batch_rows)
 
 
 def counted_batches(row_count: int, batch_rows: int) -> Iterator[pa.RecordBatch]:

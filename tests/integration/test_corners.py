@@ -118,3 +118,30 @@ def test_partition_values_have_the_type_of_a_given_schema(tmp_path):
     assert dataset.to_table(filter="code = '007'").to_pylist() == [{"x": 1, "code": "007"}]
     with pytest.raises(lm.LateError, match="'007' is no date32"):
         lm.dataset(tmp_path, schema=pa.schema([("code", pa.date32())]))
+
+
+NESTED = {
+    "struct in struct": pa.array([{"x": {"y": n}} if n % 10 else None for n in range(1000)]),
+    "three structs": pa.array([{"x": {"y": {"z": n}}} for n in range(1000)]),
+    "list of a fixed size in struct": pa.array(
+        [{"x": [n, n]} for n in range(1000)], pa.struct([("x", pa.list_(pa.int64(), 2))])
+    ),
+    "struct in struct in list": pa.array([[{"x": {"y": n}}] * (n % 3) for n in range(1000)]),
+}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_slices_of_structs_in_structs(tmp_path, kind):
+    # DataFusion panics over one that does not begin with the first row.
+    table = pa.table({"r": range(1000), "s": NESTED[kind]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    context = lm.SessionContext(options=lm.ScanOptions(path="late", batch_rows=100))
+    context.register_parquet("t", tmp_path / "t.parquet")
+    for condition in ("r >= 103", "r >= 103 AND s IS NOT NULL AND r <> 500"):
+        found = context.sql(f"SELECT r, s FROM t WHERE {condition} ORDER BY r").to_pylist()
+        assert found == expected(table, condition)
+        assert [report.path for report in context.scan_reports()] == ["late"]
+    ordered = lm.dataset(tmp_path / "t.parquet", options=lm.ScanOptions(batch_rows=100))
+    first = ordered.scanner(order_by=[("r", "descending")], limit=300).to_batches()
+    rows = [row for batch in first for row in SessionContext().read_batch(batch).to_pylist()]
+    assert rows == table.to_pylist()[:-301:-1]

@@ -271,3 +271,29 @@ def test_files_that_changed_after_they_were_listed_are_read_by_datafusion(tmp_pa
     rows = ours.sql(CHANGES["first rows"]).to_pylist()
     assert len(rows) == 5
     assert [report.path for report in ours.scan_reports()] == ["native"]
+
+
+@pytest.mark.parametrize("query", CHANGES.values(), ids=CHANGES)
+def test_files_that_come_between_the_phases_are_not_read_in_one_of_them(
+    tmp_path, monkeypatch, query
+):
+    for name in "ab":
+        pq.write_table(table(0), tmp_path / f"{name}.parquet")
+    _, ours = sessions(str(tmp_path))
+    # From then on DataFusion lists files anew for each plan.
+    ours.sql("SET datafusion.runtime.list_files_cache_limit = '0K'")
+    find = serving.find_first
+
+    def find_and_add(*arguments):
+        keys = find(*arguments)
+        pq.write_table(table(1), tmp_path / "c.parquet")
+        return keys
+
+    monkeypatch.setattr(serving, "find_first", find_and_add)
+    rows = ours.sql(query).to_pylist()
+    assert [(r.path, r.reason) for r in ours.scan_reports()] == [("native", "files came meanwhile")]
+    monkeypatch.undo()
+    assert len(rows) == 5
+    if "ORDER BY" in query:
+        ordered = ours.sql(query, options=lm.ScanOptions(path="native")).to_pylist()
+        assert [row["many"] for row in rows] == [row["many"] for row in ordered]

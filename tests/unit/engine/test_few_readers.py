@@ -104,3 +104,13 @@ def test_what_a_table_needs_of_its_session(folder, made):
         context.register_parquet("t", folder)
     with pytest.raises(Exception, match="nowhere"):
         context.register_parquet("v", folder / "nowhere.parquet")
+
+
+@pytest.mark.parametrize("made", [datafusion.SessionContext, lm.SessionContext])
+def test_a_default_catalog_that_is_missing_stays_missing(folder, made):
+    context = session(made)
+    context.sql("SET datafusion.catalog.default_catalog = 'nowhere'")
+    context.register_parquet("datafusion.public.t", folder)
+    with pytest.raises(Exception, match="nowhere"):
+        context.register_parquet("u", folder)
+    assert context.catalog_names() == {"datafusion"}

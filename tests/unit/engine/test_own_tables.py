@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import os
+import time
 
+import datafusion
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -70,3 +72,32 @@ def test_names_of_another_ending_are_not_taken_along(folder, places):
     os.rename(folder / "11.parquet", folder / "11.data")
     assert answer(folder)["a"] == [*range(11), 107]
     assert places == [[os.path.join(folder, "")]]
+
+
+def test_a_folder_that_has_changed_is_looked_at_again(folder, places):
+    context = lm.SessionContext(options=PUSHED)
+    context.register_parquet("t", folder)
+    first = context.sql(QUERY).to_pydict()
+    assert context.sql(QUERY + " LIMIT 100").to_pydict() == first
+    assert places == [[os.path.join(folder, "")]]
+    # DataFusion keeps the list that it made for `t`: the file does not count.
+    pq.write_table(pa.table({"a": [500], "b": [7]}), folder / "12.parquet")
+    assert context.sql(QUERY + " LIMIT 101").to_pydict() == first
+    assert [report.path for report in context.scan_reports()] == ["native_pushdown"]
+    assert len(places) == 2
+    assert sorted(places[1]) == [str(folder / f"{n:02}.parquet") for n in range(12)]
+
+
+def test_the_list_of_a_folder_is_that_of_the_table(folder):
+    def answers(context):
+        context.sql("SET datafusion.runtime.list_files_cache_ttl = '1s'")
+        context.register_parquet("t", folder)
+        context.sql(QUERY).collect()
+        time.sleep(1.1)
+        context.sql("SELECT a FROM t").collect()
+        pq.write_table(pa.table({"a": [500], "b": [7]}), folder / "12.parquet")
+        found = context.sql(QUERY).to_pydict()
+        os.remove(folder / "12.parquet")
+        return found
+
+    assert answers(lm.SessionContext(options=PUSHED)) == answers(datafusion.SessionContext())
