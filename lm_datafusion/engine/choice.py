@@ -382,7 +382,13 @@ def _walk(
         f"bounds of {top_k.key} lead to the first rows: about {estimate.rows_by_pages:,} rows in"
         f" pages to look at, of {estimate.rows_by_row_groups:,} in row groups"
     )
-    first = dataclasses.replace(top_k.first, most_rows_seen=most_rows)
+    # Those that tie with the last are fetched, too: they may be many.
+    most_found = max(most, 0.0) / (LATE_WEIGHT * max(weights.rest, 1.0))
+    first = dataclasses.replace(
+        top_k.first,
+        most_rows_seen=most_rows,
+        most_rows_found=top_k.row_count + int(most_found),
+    )
     return Choice("late", reason, first)
 
 

@@ -31,6 +31,7 @@ class FirstRows:
         nulls_first: Whether nulls come before all values.
         row_count: How many rows.
         most_rows_seen: Gives up rather than look at more; None: never.
+        most_rows_found: Gives up rather than give more, those that tie included; None: never.
     """
 
     column: str
@@ -38,6 +39,7 @@ class FirstRows:
     nulls_first: bool = False
     row_count: int
     most_rows_seen: int | None = None
+    most_rows_found: int | None = None
 
     def __str__(self) -> str:
         direction = "descending" if self.descending else "ascending"

@@ -113,6 +113,9 @@ class FirstRowsWalk:
                     reader.early_stop(ahead, self._walked_columns(reader))
             self._metrics.add(row_groups_pruned_early_stop=self._order.never_opened)
             found = _found(self._candidates.finish(), self._plan, self._carried)
+            most = self._first.most_rows_found
+            if most is not None and found.row_count > most:
+                raise GaveUpError(f"{found.row_count:,} rows tie for the first by {self._first}")
             return dataclasses.replace(found, tasks=self._split(found))
         finally:
             for reader in self._readers.values():

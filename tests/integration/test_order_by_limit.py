@@ -13,7 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import lm_datafusion as lm
-from lm_datafusion.engine import serving
+from lm_datafusion.engine import routing, serving
+from lm_datafusion.errors import GaveUpError
+from lm_datafusion.metrics import ScanMetrics
+from lm_datafusion.plan import FirstRows, ScanRequest
+from lm_datafusion.scan import ScanRun, plan_scan
 
 ROWS = 6_000
 START = dt.datetime(2024, 1, 1)  # noqa: DTZ001 stored without a zone
@@ -225,7 +229,13 @@ def test_a_scan_that_bounds_led_astray_gives_up_once(tmp_path, monkeypatch):
     )
     plain, ours = sessions_of_one(path)
     query = "SELECT * FROM t WHERE level = 1 ORDER BY k LIMIT 10"
+    chosen = []
+    choose = routing.choose_path
+    monkeypatch.setattr(
+        routing, "choose_path", lambda *a, **k: chosen.append(choose(*a, **k)) or chosen[-1]
+    )
     assert "bounds of k lead" in str(ours.explain_scan(query))
+    assert 10 <= chosen[0].first.most_rows_found < rows
     walks = []
     walked = serving.QueryServer._walked
     monkeypatch.setattr(
@@ -238,3 +248,18 @@ def test_a_scan_that_bounds_led_astray_gives_up_once(tmp_path, monkeypatch):
         assert report.path in ("native", "native_pushdown")
         assert report.path != "native" or "not in the best" in report.reason
     assert walks == [1]
+
+
+@pytest.mark.parametrize("most", [399, 400, None])
+def test_a_scan_that_finds_too_many_rows_that_tie_gives_up(tmp_path, most):
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"k": [7] * 400 + [8] * 400, "n": range(800)}), path)
+    table = lm.dataset(path).table
+    first = FirstRows(column="k", row_count=10, most_rows_found=most)
+    request = ScanRequest(conjuncts=(), columns=("n",), first=first)
+    run = ScanRun(plan_scan(table, request, lm.ScanOptions(), ScanMetrics()), ScanMetrics())
+    if most == 399:
+        with pytest.raises(GaveUpError, match="400 rows tie for the first by k ascending"):
+            list(run.batches())
+    else:
+        assert sum(batch.num_rows for batch in run.batches()) == 400
