@@ -30,6 +30,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow as pa
+
 from lm_datafusion.engine.any_rows import AnyRows
 from lm_datafusion.engine.first_groups import FirstGroups
 from lm_datafusion.engine.plan_scans import (
@@ -80,8 +82,14 @@ ROW_GROUP_WEIGHT = 5_000_000
 # The share of DataFusion's time that our scan may take: then a wrong guess costs no more.
 WALK_PAYS = 0.3
 # How many times the columns that have to be read for every row the others have to weigh, for a
-# second pass over the file.
-TWO_PASSES_PAY = 4.0
+# second pass over the file to be worth a thought.
+WIDE = 4.0
+# To filter a row and order what is left, besides decoding it (40 ns a row where two columns of
+# whole numbers were read with filter pushdown, for the first rows of an order).
+LOOK_WEIGHT = 25.0
+# How many times as long as two passes over some columns one pass over all of them has to be
+# expected to take: what is expected was seen to be up to twice as long as it is.
+TWO_PASSES_PAY = 2.0
 # What is left after statistics may weigh so much without a second look: about 20 ms on one core.
 SECOND_LOOK_WEIGHT = 20_000_000
 # A filter that statistics answer for all but this share of rows is on a column in some order, and
@@ -346,14 +354,27 @@ def _why_two_phases(
         if rows * (weights.rest + GROUP_WEIGHT) < SMALL_WEIGHT:
             return ""
         return f"any {phases.row_count} groups will do, so rows of others need not be grouped"
-    weights = _weights(table, columns, {phases.key, *phases.filter_columns}, options)
-    is_small = rows * weights.rest < SECOND_QUERY_WEIGHT
-    if weights.ratio < TWO_PASSES_PAY or is_small or not phases.can_list_keys:
+    if not _may_take_two_phases(table, columns, phases, options):
+        return ""
+    weights = _weights(table, columns, {phases.key, *phases.filter_columns}, options, copied=True)
+    one_pass = weights.narrow + weights.rest + LOOK_WEIGHT
+    times = one_pass / (2 * (weights.narrow + LOOK_WEIGHT))
+    if times < TWO_PASSES_PAY:
         return ""
     return (
         f"the columns besides those of filter and order weigh {weights.ratio:.1f} times as"
-        " much as those, and are needed for the first rows only"
+        " much as those, and are needed for the first rows only: to read all of all rows would"
+        f" take about {times:.1f} times as long"
     )
+
+
+def _may_take_two_phases(
+    table: ParquetTable, columns: Collection[str], top_k: TopK, options: ScanOptions
+) -> bool:
+    """Whether the first rows of an order are wide, and two phases are possible."""
+    weights = _weights(table, columns, {top_k.key, *top_k.filter_columns}, options)
+    is_small = _row_count(table, options) * weights.rest < SECOND_QUERY_WEIGHT
+    return weights.ratio >= WIDE and not is_small and top_k.can_list_keys
 
 
 def _walk(
@@ -370,8 +391,8 @@ def _walk(
     estimate = estimate_first_rows(table, scans, top_k, options)
     if estimate is None:
         return None
-    # Where two phases pay, the others are read for few rows in any case.
-    has_phases = bool(_why_two_phases(table, columns, top_k, options))
+    # Where two phases may pay, the others are read for few rows in any case.
+    has_phases = _may_take_two_phases(table, columns, top_k, options)
     others = 0.0 if has_phases else weights.rest
     most = WALK_PAYS * estimate.rows_by_row_groups * (weights.narrow + others)
     most -= ROW_GROUP_WEIGHT * estimate.row_groups + LATE_WEIGHT * top_k.row_count * weights.rest
@@ -404,9 +425,18 @@ def estimate_first_rows(
 
 
 def _weights(
-    table: ParquetTable, columns: Collection[str], narrow: Collection[str], options: ScanOptions
+    table: ParquetTable,
+    columns: Collection[str],
+    narrow: Collection[str],
+    options: ScanOptions,
+    *,
+    copied: bool = False,
 ) -> Weights:
+    """What columns weigh; `copied`: as if numbers were stored as they are, and merely copied."""
     weights = _column_weights(table, columns, options)
+    if copied:
+        numbers = [n for n in weights if pa.types.is_primitive(table.schema.field(n).type)]
+        weights |= {name: min(weights[name], VALUE_WEIGHT) for name in numbers}
     inside = sum(weight for name, weight in weights.items() if name in narrow)
     return Weights(inside, sum(weights.values()) - inside)
 

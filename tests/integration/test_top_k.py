@@ -297,3 +297,24 @@ def test_files_that_come_between_the_phases_are_not_read_in_one_of_them(
     if "ORDER BY" in query:
         ordered = ours.sql(query, options=lm.ScanOptions(path="native")).to_pylist()
         assert [row["many"] for row in rows] == [row["many"] for row in ordered]
+
+
+@pytest.mark.parametrize(
+    ("wide", "path"),
+    [
+        (pa.array([n / 7 for n in range(200_000)]), "native"),
+        (pa.array([f"some words of no meaning {n}" for n in range(200_000)]), "row_fetch"),
+    ],
+    ids=["numbers", "text"],
+)
+def test_two_phases_are_for_what_takes_long_to_decode(tmp_path, wide, path):
+    rng = random.Random(1)
+    columns = {"k": [rng.randrange(10**9) for _ in wide], "few": [rng.randrange(9) for _ in wide]}
+    made = pa.table({**columns, **{f"w{n}": wide for n in range(8)}})
+    pq.write_table(made, tmp_path / "t.parquet", use_dictionary=False)
+    plain, ours = datafusion.SessionContext(), lm.SessionContext()
+    query = "SELECT * FROM t WHERE few = 3 ORDER BY k LIMIT 5"
+    for context in (plain, ours):
+        context.register_parquet("t", tmp_path / "t.parquet")
+    assert ours.sql(query).to_pylist() == plain.sql(query).to_pylist()
+    assert [report.path for report in ours.scan_reports()] == [path]
