@@ -348,10 +348,9 @@ def _why_two_phases(
     table: ParquetTable, columns: Collection[str], phases: TwoPhases, options: ScanOptions
 ) -> str:
     """Why two phases pay; nothing if they do not."""
-    rows = _row_count(table, options)
     if isinstance(phases, FirstGroups):
         weights = _weights(table, columns, (), options)
-        if rows * (weights.rest + GROUP_WEIGHT) < SMALL_WEIGHT:
+        if _row_count(table, options) * (weights.rest + GROUP_WEIGHT) < SMALL_WEIGHT:
             return ""
         return f"any {phases.row_count} groups will do, so rows of others need not be grouped"
     if not _may_take_two_phases(table, columns, phases, options):

@@ -11,8 +11,8 @@ the memory less, and up to half of the time less where fresh memory is slow to c
 virtual machines. To read more footers at a time than there are cores gains little for local files,
 as parsing them is what takes time: to register 150 files of 150 columns took 1.1 to 1.2 times as
 long. The same holds for tables of the same files whose reader takes filters
-(`engine.own_tables`): with them made by many threads, ClickBench's Q23, over files of large row
-groups, took 3.3 GB after a few runs instead of 1.2.
+(`engine.own_tables`): with them made by many threads, ClickBench's Q23 in the `clickbench` layout
+took 3.2 GB after eight runs instead of 1.3 to 1.7 (`bench_readers --queries 23 --path auto`).
 
 Invariant: the session itself is not changed: no setting of it, and none of its functions, which
 DataFusion makes anew where a setting changes.

@@ -90,10 +90,10 @@ def test_a_folder_that_has_changed_is_looked_at_again(folder, places):
 
 def test_the_list_of_a_folder_is_that_of_the_table(folder):
     def answers(context):
-        context.sql("SET datafusion.runtime.list_files_cache_ttl = '1s'")
+        context.sql("SET datafusion.runtime.list_files_cache_ttl = '3s'")
         context.register_parquet("t", folder)
         context.sql(QUERY).collect()
-        time.sleep(1.1)
+        time.sleep(3.1)
         context.sql("SELECT a FROM t").collect()
         pq.write_table(pa.table({"a": [500], "b": [7]}), folder / "12.parquet")
         found = context.sql(QUERY).to_pydict()
