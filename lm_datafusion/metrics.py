@@ -29,6 +29,7 @@ COUNTERS = (
     "row_groups_pruned_early_stop",
     "row_groups_pruned_condition_cache",
     "row_groups_fully_matched",
+    "row_groups_bundled",
     "pages_total",
     "pages_pruned",
     "pages_pruned_early_stop",
@@ -66,6 +67,7 @@ class ScanReport:
     after row-group pruning, `pages_pruned` those of them that no fetch touched. Of these,
     `pages_pruned_early_stop` are pages of filter and sort columns that might have held a row, but
     enough rows were found before; `row_groups_pruned_early_stop` were never begun for that reason.
+    `row_groups_bundled` were read together with neighbours, as if they were one row group.
     `mechanism` says how a scan that need not see all rows went about it, `order` what is known
     of the order of rows, and from what. `condition_cache_hits` counts the row groups in which the
     condition cache knew a conjunct, `condition_cache_rows` the rows of those;
@@ -86,6 +88,7 @@ class ScanReport:
     row_groups_pruned_early_stop: int
     row_groups_pruned_condition_cache: int
     row_groups_fully_matched: int
+    row_groups_bundled: int
     pages_total: int
     pages_pruned: int
     pages_pruned_early_stop: int
@@ -222,10 +225,10 @@ class ScanMetrics:
             step.rows_out += rows_out
             step.elapsed_s += elapsed_s
 
-    def add_fallback(self, column: str) -> None:
-        """Counts a column chunk that was read whole through pyarrow."""
+    def add_fallback(self, column: str, chunk_count: int = 1) -> None:
+        """Counts column chunks that were read whole through pyarrow."""
         with self._lock:
-            self._counts["chunks_fallback"] += 1
+            self._counts["chunks_fallback"] += chunk_count
             self._fallback_columns.add(column)
 
     def add_fallback_columns(self, columns: Iterable[str]) -> None:

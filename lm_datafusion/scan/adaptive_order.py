@@ -45,6 +45,11 @@ class AdaptiveOrder:
         self._measured.update(recalled or {})
         self._lock = threading.Lock()
 
+    @property
+    def is_known(self) -> bool:
+        """Whether every step has been measured, or may not move."""
+        return not self._reorder or all(found.rows_in for found in self._measured.values())
+
     def permutation(self) -> tuple[FilterStep, ...]:
         """The steps, in the order that is best as far as is known."""
         if not self._reorder:

@@ -11,21 +11,36 @@ not keep the memory of a large array alive.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from lm_datafusion.selection import RowSelection, RowSelectionStrategy
+from lm_datafusion.selection.filters import filter_to_mask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+
+    import numpy.typing as npt
 
     Values: TypeAlias = pa.Array | pa.ChunkedArray
+    Filter: TypeAlias = pa.BooleanArray | pa.ChunkedArray | npt.NDArray[np.bool_]
 
 SPARSE_FRACTION = 0.02
 # Below this share a slice is copied, so that it does not hold on to the rest.
 OWN_MEMORY_FRACTION = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What `Applier.tell` was told last."""
+
+    wanted: RowSelection
+    held: RowSelection
+    among: RowSelection
+    filters: Sequence[Filter]
 
 
 class Applier:
@@ -36,23 +51,36 @@ class Applier:
 
     def __init__(self) -> None:
         self._selection: RowSelection | None = None
-        self._arrow: pa.Array | None = None
+        self._forms: dict[Callable[[RowSelection], pa.Array], pa.Array] = {}
         self._relative: tuple[RowSelection, RowSelection, RowSelection] | None = None
-        self._told: tuple[RowSelection, RowSelection, RowSelection] | None = None
+        self._told: _Told | None = None
 
-    def tell(self, wanted: RowSelection, held: RowSelection, among: RowSelection) -> None:
-        """Says what `wanted.relative_to(held)` is, where that is known without working it out."""
-        self._told = (wanted, held, among)
+    def tell(
+        self,
+        wanted: RowSelection,
+        held: RowSelection,
+        among: RowSelection,
+        filters: Sequence[Filter],
+    ) -> None:
+        """Says what `wanted.relative_to(held)` is, where that is known without working it out.
+
+        Args:
+            wanted: Rows that will be asked for.
+            held: Rows they are among.
+            among: The wanted rows, counted among those that are held.
+            filters: What `among` was made from.
+        """
+        self._told = _Told(wanted=wanted, held=held, among=among, filters=filters)
 
     def is_told(self, wanted: RowSelection, held: RowSelection) -> bool:
         """Whether these very rows were told of: then `held` has all rows of `wanted`."""
         told = self._told
-        return told is not None and told[0] is wanted and told[1] is held
+        return told is not None and told.wanted is wanted and told.held is held
 
     def apply_within(self, values: Values, wanted: RowSelection, held: RowSelection) -> Values:
         """The wanted rows of values that are those of the rows `held`."""
         if self._told is not None and self.is_told(wanted, held):
-            return self.apply(values, self._told[2])
+            return self.apply(values, self._told.among)
         known = self._relative
         if known is None or known[0] is not wanted or known[1] is not held:
             known = self._relative = (wanted, held, wanted.relative_to(held))
@@ -65,11 +93,13 @@ class Applier:
         if not selection.selects_any():
             return values.slice(0, 0)
         share = selection.row_count / selection.total_rows
-        if share < SPARSE_FRACTION:
+        is_in_chunks = isinstance(values, pa.ChunkedArray)
+        # Arrow takes from chunks by putting them together, dictionaries too.
+        if share < SPARSE_FRACTION and not (is_in_chunks and pa.types.is_dictionary(values.type)):
             return values.take(self._in_arrow(selection, _arrow_indices))
         is_mask = selection.strategy() is RowSelectionStrategy.MASK
-        if is_mask or isinstance(values, pa.ChunkedArray):
-            return values.filter(self._in_arrow(selection, _arrow_mask))
+        if is_mask or is_in_chunks:
+            return values.filter(self._in_arrow(selection, self._arrow_mask))
         starts, stops = selection.to_ranges()
         parts = [
             values.slice(start, stop - start)
@@ -82,20 +112,30 @@ class Applier:
     def _in_arrow(
         self, selection: RowSelection, form: Callable[[RowSelection], pa.Array]
     ) -> pa.Array:
-        """Indices or a mask; which of them, the selection alone decides."""
+        """Indices or a mask, whichever `form` makes."""
         if selection is not self._selection:
-            self._selection, self._arrow = selection, form(selection)
-        return self._arrow
+            self._selection, self._forms = selection, {}
+        if form not in self._forms:
+            self._forms[form] = form(selection)
+        return self._forms[form]
+
+    def _arrow_mask(self, selection: RowSelection) -> pa.Array:
+        told = self._told
+        if told is None or told.among is not selection:
+            return _packed(selection.to_mask())
+        if len(told.filters) == 1 and isinstance(told.filters[0], pa.BooleanArray):
+            return told.filters[0]
+        return _packed(np.concatenate([filter_to_mask(values) for values in told.filters]))
 
 
 def _arrow_indices(selection: RowSelection) -> pa.Array:
     return pa.array(selection.to_indices())
 
 
-def _arrow_mask(selection: RowSelection) -> pa.Array:
+def _packed(mask: npt.NDArray[np.bool_]) -> pa.Array:
     # Packed here: `pa.array` of booleans takes twenty times as long.
-    bits = np.packbits(selection.to_mask(), bitorder="little")
-    return pa.Array.from_buffers(pa.bool_(), selection.total_rows, [None, pa.py_buffer(bits)])
+    bits = np.packbits(mask, bitorder="little")
+    return pa.Array.from_buffers(pa.bool_(), len(mask), [None, pa.py_buffer(bits)])
 
 
 def merge_in_order(parts: list[tuple[RowSelection, Values]]) -> Values:

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     Values: TypeAlias = pa.Array | pa.ChunkedArray
 
 
+# Offsets of text have 32 bits.
+_JOINED_BYTES = 1 << 30
+
+
 @dataclass(frozen=True, slots=True)
 class _Segment:
     """Decoded values and the rows of the row group they belong to."""
@@ -117,7 +121,7 @@ class ColumnCursor:
             return values
         try:
             if pa.types.is_dictionary(values.type) and not pa.types.is_dictionary(self.data_type):
-                values = _without_dictionary(values)
+                values = _joined(_without_dictionary(values))
             return values if values.type == self.data_type else values.cast(self.data_type)
         except (pa.ArrowException, NotImplementedError) as error:
             raise UnsupportedFeatureError(
@@ -177,6 +181,12 @@ def _assembled(
     if cursor.column is None:
         return cursor.constant_values(row_count)
     return merge_in_order(parts) if parts else pa.array([], cursor.data_type)
+
+
+def _joined(values: Values) -> Values:
+    """Text of several row groups in one array, if it surely fits one."""
+    is_small = isinstance(values, pa.ChunkedArray) and values.nbytes <= _JOINED_BYTES
+    return values.combine_chunks() if is_small else values
 
 
 def _without_dictionary(values: Values) -> Values:

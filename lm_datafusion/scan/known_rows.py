@@ -101,6 +101,35 @@ def _without_known_empty(
     return access
 
 
+class PassedRows:
+    """What the windows of a scan have left, and what the first step of each has."""
+
+    def __init__(self) -> None:
+        self._windows: list[RowSelection] = []
+        self._after_first: list[RowSelection] = []
+        self._rows_seen = 0
+        self.first_steps: set[int] = set()
+
+    def note_first_step(self, conjunct: int, selection: RowSelection) -> None:
+        """What the first step that a window evaluated has left of the window."""
+        self.first_steps.add(conjunct)
+        self._after_first.append(selection)
+
+    def note_window(self, selection: RowSelection, row_count: int) -> None:
+        """What all conjuncts have left of a window of so many rows."""
+        self._windows.append(selection)
+        self._rows_seen += row_count
+        if len(self._after_first) < len(self._windows):
+            # No step was evaluated: the rows left meet every conjunct.
+            self._after_first.append(selection)
+
+    def of_all(self, selection: RowSelection) -> tuple[RowSelection, RowSelection] | None:
+        """Rows that passed the first step, and all; None unless every selected row was asked."""
+        if self._rows_seen != selection.row_count:
+            return None  # someone had enough
+        return _union(self._after_first), _union(self._windows)
+
+
 class KnownRows:
     """One row group between the condition cache and its scan."""
 
@@ -108,22 +137,18 @@ class KnownRows:
         self._access = access
         self._context = context
         self._keys: list[ConjunctKey | None] = []
-        self._windows: list[RowSelection] = []
-        self._rows_seen = 0
-        self._after_first: list[RowSelection] = []
-        self._first_steps: set[int] = set()
         self._decided: set[int] = set()
-        self._is_kept = False
+        self.is_kept = False  # whether the cache is to learn from the row group
         # What lies outside the selection by now was not ruled out by a conjunct.
         is_whole = access.selection.selects_all()
         if context.options.condition_cache_bytes and is_whole and not access.is_fully_matched:
             self._keys = context.keys
-            self._is_kept = any(key is not None for key in self._keys)
+            self.is_kept = any(key is not None for key in self._keys)
 
     def narrowed(self) -> RowGroupAccess:
         """The access, without the rows that are known to fail and the conjuncts that are known."""
         access = self._access
-        found = _find(self._keys, self._context.file_plan) if self._is_kept else []
+        found = _find(self._keys, self._context.file_plan) if self.is_kept else []
         for members, row_groups in found:
             rows = row_groups.get(access.row_group)
             if rows is not None and any(access.is_undecided(place) for place in members):
@@ -138,43 +163,36 @@ class KnownRows:
         """Whether the cache decided a conjunct."""
         return conjunct in self._decided
 
-    def note_first_step(self, conjunct: int, selection: RowSelection) -> None:
-        """What the first step that a window evaluated has left of the window."""
-        if self._is_kept:
-            self._first_steps.add(conjunct)
-            self._after_first.append(selection)
+    def keep_pruned(self, access: RowGroupAccess) -> None:
+        """Teaches the cache that pruning left no row."""
+        if self.is_kept:
+            self._put(access.narrowed_by, RowSelection.none(access.row_count))
 
-    def note_window(self, selection: RowSelection, row_count: int) -> None:
-        """What all conjuncts have left of a window of so many rows."""
-        if not self._is_kept:
-            return
-        self._windows.append(selection)
-        self._rows_seen += row_count
-        if len(self._after_first) < len(self._windows):
-            # No step was evaluated: the rows left meet every conjunct.
-            self._after_first.append(selection)
-
-    def keep(self, access: RowGroupAccess) -> None:
+    def keep(
+        self,
+        access: RowGroupAccess,
+        *,
+        first_steps: set[int],
+        after_first: RowSelection,
+        passed: RowSelection,
+    ) -> None:
         """Teaches the cache what was learned. To be called after the last window.
 
         Args:
             access: The row group as it was when its first window was read.
+            first_steps: The conjuncts that windows evaluated first.
+            after_first: The rows that met those.
+            passed: The rows that met all.
         """
-        if not self._is_kept:
+        if not self.is_kept:
             return
-        if access.is_skipped:
-            self._put(access.narrowed_by, RowSelection.none(access.row_count))
-            return
-        if self._rows_seen != access.selection.row_count:
-            return  # someone had enough
-        if len(self._first_steps) == 1 and access.narrowed_by <= self._first_steps:
-            first = _union(self._after_first)
-            self._put(self._first_steps, first)
-            if not first.selects_any():
+        if len(first_steps) == 1 and access.narrowed_by <= first_steps:
+            self._put(first_steps, after_first)
+            if not after_first.selects_any():
                 return  # which says it all
         # Those that hold in the whole row group by its statistics add nothing.
         asked = [n for n in range(len(self._keys)) if self._access.is_undecided(n)]
-        self._put(asked, _union(self._windows))
+        self._put(asked, passed)
 
     def _put(self, conjuncts: Iterable[int], rows: RowSelection) -> None:
         keys = [self._keys[place] for place in conjuncts]

@@ -1,7 +1,7 @@
 """One row group, late: filter columns first, the rest only for the rows that survive.
 
-In: a row group that statistics left over, and windows of its rows. Out: the rows of a window that
-match, and values of columns for them.
+In: a row group that statistics left over, or several that are read as one (`scan.bundle`), and
+windows of its rows. Out: the rows of a window that match, and values of columns for them.
 
 For each window, with `selection` the rows still possible:
 
@@ -26,18 +26,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lm_datafusion.formats.parquet.decode import RowGroupDecoder
-from lm_datafusion.formats.parquet.splice import can_splice
 from lm_datafusion.predicate.evaluator import EvaluationError
-from lm_datafusion.predicate.kinds import is_text_or_bytes
 from lm_datafusion.scan.apply import Applier, batches_of
+from lm_datafusion.scan.bundle import Bundle, is_all_codes, open_row_group
 from lm_datafusion.scan.columns import ColumnCursor, read_columns
-from lm_datafusion.scan.known_rows import KnownRows
-from lm_datafusion.scan.prune import (
-    DictionaryPasses,
-    PruningContext,
-    plain_passes,
-    prune_row_group,
-)
+from lm_datafusion.scan.prune import PruningContext, plain_passes
 from lm_datafusion.selection import RowSelection
 from lm_datafusion.selection.filters import filter_to_mask
 
@@ -49,6 +42,7 @@ if TYPE_CHECKING:
     from lm_datafusion.formats.parquet.chunk import ChunkFacts
     from lm_datafusion.plan import FilterStep, ReadPlan, RowGroupAccess, RowGroupTask
     from lm_datafusion.scan.adaptive_order import AdaptiveOrder
+    from lm_datafusion.scan.prune import DictionaryPasses
     from lm_datafusion.storage import OpenFile
 
     Values: TypeAlias = pa.Array | pa.ChunkedArray
@@ -56,12 +50,12 @@ if TYPE_CHECKING:
 
 
 class RowGroupReader:
-    """Reads one row group, window by window."""
+    """Reads one row group, or several as one, window by window."""
 
     def __init__(
         self,
         plan: ReadPlan,
-        task: RowGroupTask,
+        tasks: Sequence[RowGroupTask],
         context: PruningContext,
         order: AdaptiveOrder,
         files: tuple[OpenFile, OpenFile],
@@ -70,19 +64,11 @@ class RowGroupReader:
         self._context = context
         self._order = order
         self._data_file, self._index_file = files
-        self._task = task
-        self._passes: DictionaryPasses = {}
-        self._known = KnownRows(task.access, context)
-        self._decoder = RowGroupDecoder(
-            context.facts,
-            task.access.row_group,
-            self._data_file,
-            self._index_file,
-            context.metrics,
-        )
+        self._tasks = tasks
+        self._decoder = self._make_decoder(())
         self._applier = Applier()
         self._cursors: dict[str, ColumnCursor] = {}
-        self._access: RowGroupAccess | None = None
+        self._bundle: Bundle | None = None
 
     @property
     def context(self) -> PruningContext:
@@ -91,8 +77,13 @@ class RowGroupReader:
 
     @property
     def task(self) -> RowGroupTask:
-        """The row group."""
-        return self._task
+        """The row group; the first of several."""
+        return self._tasks[0]
+
+    @property
+    def row_groups(self) -> tuple[int, ...]:
+        """The row groups in which pruning has left something."""
+        return () if self._bundle is None else self._bundle.row_groups
 
     @property
     def index_file(self) -> OpenFile:
@@ -105,37 +96,39 @@ class RowGroupReader:
         Args:
             extra: Columns that will be read beside those of the filter and the projection.
         """
-        access = self._known.narrowed()
-        access = prune_row_group(access, self._context, self._index_file, self._passes)
-        if access.undecided and access.is_fully_matched and not access.is_skipped:
-            self._context.metrics.add(row_groups_fully_matched=1)
-        self._access = access
-        self._note_filter_pages(access)
-        if not access.is_skipped:
+        bundle = self._bundle = Bundle(
+            [open_row_group(task, self._context, self._index_file) for task in self._tasks]
+        )
+        self._decoder = self._make_decoder(bundle.row_groups)
+        self._note_filter_pages(bundle)
+        if len(bundle.left) > 1:
+            self._context.metrics.add(row_groups_bundled=len(bundle.left))
+        if bundle.left:
             names = dict.fromkeys([*self.filter_columns(), *self._plan.schema.names, *extra])
             self._cursors = {name: self._cursor(name) for name in names}
-        return access
+        return bundle.access
 
     def finish(self) -> None:
-        """Adds the page counters of this row group to the metrics."""
-        self._decoder.finish(is_part=self._task.is_part)
+        """Adds the page counters to the metrics."""
+        self._decoder.finish(is_part=self.task.is_part)
 
     def note_window(self, selection: RowSelection, row_count: int) -> None:
         """What the filter has left of a window of so many rows, for the condition cache."""
-        self._known.note_window(selection, row_count)
+        assert self._bundle is not None
+        self._bundle.note_window(selection, row_count)
 
     def keep_known(self) -> None:
         """Teaches the condition cache; to be called once every window has been filtered."""
-        assert self._access is not None
+        assert self._bundle is not None
         self._data_file.check_unchanged()
-        self._known.keep(self._access)
+        self._bundle.keep()
 
     def fork(self) -> RowGroupReader:
-        """A reader of the same row group, opened already, for another thread."""
+        """A reader of the same rows, opened already, for another thread."""
         files = (self._data_file, self._index_file)
-        other = RowGroupReader(self._plan, self._task, self._context, self._order, files)
+        other = RowGroupReader(self._plan, self._tasks, self._context, self._order, files)
         other._decoder = self._decoder.fork()
-        other._access, other._passes, other._known = self._access, self._passes, self._known
+        other._bundle = self._bundle
         other._cursors = {name: other._cursor(name) for name in self._cursors}
         return other
 
@@ -143,21 +136,27 @@ class RowGroupReader:
         """Takes over what a fork counted."""
         self._decoder.join(other._decoder)
 
+    def _make_decoder(self, row_groups: tuple[int, ...]) -> RowGroupDecoder:
+        context = self._context
+        return RowGroupDecoder(
+            context.facts, row_groups, self._data_file, self._index_file, context.metrics
+        )
+
     def filter_columns(self) -> list[str]:
         """Columns of the conjuncts that are undecided."""
-        access = self._access
+        bundle = self._bundle
         names = [
             name
             for step in self._plan.row_filter.steps
-            if access is None or access.is_undecided(step.index)
+            if bundle is None or bundle.access.is_undecided(step.index)
             for name in step.conjunct.columns
         ]
         return list(dict.fromkeys(names))
 
     def chunks(self, names: Iterable[str]) -> list[ChunkFacts]:
         """The column chunks of some columns, of those that the file stores."""
-        columns = [self._task.file.columns.get(name) for name in names]
-        facts, row_group = self._context.facts, self._task.access.row_group
+        columns = [self.task.file.columns.get(name) for name in names]
+        facts, row_group = self._context.facts, self.task.access.row_group
         return [
             c
             for column in columns
@@ -167,10 +166,14 @@ class RowGroupReader:
 
     def note_pages(self, names: Iterable[str]) -> None:
         """Counts the pages of some columns among those the scan decided about."""
+        for row_group in self.row_groups:
+            self._note_pages(names, row_group)
+
+    def _note_pages(self, names: Iterable[str], row_group: int) -> None:
         for name in names:
-            column = self._task.file.columns.get(name)
+            column = self.task.file.columns.get(name)
             if column is not None:
-                self._decoder.note_pages(column)
+                self._decoder.note_pages(column, row_group)
 
     def leave(self, ahead: RowSelection) -> None:
         """A window is done: lets go of everything but rows ahead."""
@@ -204,9 +207,9 @@ class RowGroupReader:
 
     def early_stop(self, ahead: RowSelection, names: Iterable[str]) -> None:
         """Counts the pages of some columns that would have been read if the scan had gone on."""
-        if not ahead.selects_any() or self._access is None:
+        if not ahead.selects_any() or self._bundle is None:
             return
-        seen = self._access.selection.difference(ahead)
+        seen = self._bundle.access.selection.difference(ahead)
         pages = 0
         for chunk in self.chunks(names):
             table = chunk.load_pages(self._index_file)
@@ -217,47 +220,38 @@ class RowGroupReader:
 
     def _cursor(self, name: str) -> ColumnCursor:
         field = self._plan.filter_schema.field(name)
-        column = self._task.file.columns.get(name)
+        file = self.task.file
+        column = file.columns.get(name)
         if column is None:
-            return ColumnCursor(name, field.type, constant=self._task.file.constants.get(name))
+            return ColumnCursor(name, field.type, constant=file.constants.get(name))
         return ColumnCursor(
             name,
             field.type,
             column=column,
-            is_encoded=self._can_encode(column),
-            path=self._task.file.version.path,
+            is_encoded=is_all_codes(self._context.facts, self.row_groups, column, self._index_file),
+            path=file.version.path,
             applier=self._applier,
         )
 
-    def _can_encode(self, column: int) -> bool:
-        """Whether a column is text whose chunk is all dictionary: then codes are read."""
-        field_type = self._context.facts.schema.field(column).type
-        chunks = self._context.facts.chunks_of(self._task.access.row_group, column)
-        return (
-            is_text_or_bytes(field_type)
-            and len(chunks) == 1
-            and can_splice(chunks[0])
-            and chunks[0].is_all_dictionary(self._index_file)
-        )
-
-    def _note_filter_pages(self, access: RowGroupAccess) -> None:
+    def _note_filter_pages(self, bundle: Bundle) -> None:
         """Counts the pages that the page index decided about."""
-        if access.selection.selects_all():
-            return
-        for step in self._plan.row_filter.steps:
-            if not self._known.is_decided(step.index):
-                self.note_pages(step.conjunct.columns)
+        for group in bundle.opened:
+            if group.access.selection.selects_all():
+                continue
+            for step in self._plan.row_filter.steps:
+                if not group.known.is_decided(step.index):
+                    self._note_pages(step.conjunct.columns, group.access.row_group)
 
     def filter(self, selection: RowSelection, ahead: RowSelection) -> RowSelection:
         """Narrows a window's selection step by step."""
-        access = self._access
-        assert access is not None
+        bundle = self._bundle
+        assert bundle is not None
         steps = self._order.permutation()
         is_first = True
         for place, step in enumerate(steps):
             if not selection.selects_any():
                 break
-            undecided = access.undecided[step.index]
+            undecided = bundle.access.undecided[step.index]
             wanted = selection if undecided.selects_all() else selection.intersection(undecided)
             if not wanted.selects_any():
                 continue
@@ -267,7 +261,7 @@ class RowGroupReader:
                 selection.difference(wanted).union(passed) if wanted != selection else (passed)
             )
             if is_first:
-                self._known.note_first_step(step.index, selection)
+                bundle.note_first_step(step.index, selection)
                 is_first = False
             for cursor in self._cursors.values():
                 cursor.narrow(selection, ahead)
@@ -281,10 +275,10 @@ class RowGroupReader:
         cursors = [self._cursors[name] for name in step.conjunct.columns]
         values = read_columns(cursors, wanted, self._decoder, ahead)
         decoded = time.perf_counter()
-        answers = self._evaluate(step, cursors, values, wanted.row_count)
+        answers = self._evaluate(step, cursors, values, wanted)
         among = RowSelection.from_filters(answers)
         passed = wanted.and_then(among)
-        self._applier.tell(passed, wanted, among)
+        self._applier.tell(passed, wanted, among, answers)
         evaluated = time.perf_counter()
         for cursor, array in zip(cursors, values, strict=True):
             is_needed = cursor.name in later or cursor.name in self._plan.schema.names
@@ -307,16 +301,12 @@ class RowGroupReader:
         step: FilterStep,
         cursors: Sequence[ColumnCursor],
         values: Sequence[Values],
-        row_count: int,
+        wanted: RowSelection,
     ) -> list[Filter]:
-        if (
-            len(cursors) == 1
-            and cursors[0].is_encoded
-            and isinstance(values[0], pa.DictionaryArray)
-        ):
-            mask = self._evaluate_encoded(step, cursors[0], values[0])
-            if mask is not None:
-                return [mask]
+        if len(cursors) == 1 and cursors[0].is_encoded and pa.types.is_dictionary(values[0].type):
+            masks = self._evaluate_encoded(step, cursors[0], values[0], wanted)
+            if masks is not None:
+                return masks
         if len(cursors) == 1 and cursors[0].column is not None:
             answer = step.conjunct.answer(values[0])
             if answer is not None:
@@ -324,32 +314,47 @@ class RowGroupReader:
         arrays = [c.to_table_type(v) for c, v in zip(cursors, values, strict=True)]
         # Nullability is part of what DataFusion folds by.
         fields = [self._plan.filter_schema.field(cursor.name) for cursor in cursors]
-        return evaluate_arrays(step, arrays, fields, row_count)
+        return evaluate_arrays(step, arrays, fields, wanted.row_count)
 
     def _evaluate_encoded(
-        self, step: FilterStep, cursor: ColumnCursor, values: pa.DictionaryArray
-    ) -> npt.NDArray[np.bool_] | None:
-        """Evaluates on the dictionary; None where that is no gain, or fails on a value."""
-        dictionary = values.dictionary
-        passes = self._passes.get(step.index)
-        if passes is None:
-            if step.conjunct.conjunct.is_volatile or len(dictionary) >= len(values):
-                return None
-            try:
-                passes = self._evaluate_dictionary(step, cursor, dictionary)
-            except EvaluationError:
-                # Perhaps on a value that no row left holds.
-                return None
-            self._passes[step.index] = passes
-        if len(passes) != len(dictionary) + 1:
+        self, step: FilterStep, cursor: ColumnCursor, values: Values, wanted: RowSelection
+    ) -> list[Filter] | None:
+        """Evaluates on dictionaries; None where that is no gain, or fails on a value."""
+        chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+        known = self._known_passes(chunks, wanted)
+        unknown = [
+            len(chunk.dictionary)
+            for chunk, passes in zip(chunks, known, strict=True)
+            if step.index not in passes
+        ]
+        if unknown and (step.conjunct.conjunct.is_volatile or sum(unknown) >= len(values)):
             return None
-        self._context.metrics.add(dictionary_evaluations=1)
-        codes = values.indices
-        if codes.null_count:
-            codes = pc.fill_null(codes, len(dictionary))
-        # By bytes, and by Arrow: numpy would hold the GIL, and bits take Arrow twice as long.
-        answers = pa.array(passes.view(np.uint8)).take(codes)
-        return answers.to_numpy().view(np.bool_)
+        masks: list[Filter] = []
+        for chunk, passes in zip(chunks, known, strict=True):
+            if step.index not in passes:
+                try:
+                    passes[step.index] = self._evaluate_dictionary(step, cursor, chunk.dictionary)
+                except EvaluationError:
+                    # Perhaps on a value that no row left holds.
+                    return None
+            if len(passes[step.index]) != len(chunk.dictionary) + 1:
+                return None
+            masks.append(_looked_up(chunk, passes[step.index]))
+        self._context.metrics.add(dictionary_evaluations=len(masks))
+        return masks
+
+    def _known_passes(
+        self, chunks: Sequence[pa.DictionaryArray], wanted: RowSelection
+    ) -> list[DictionaryPasses]:
+        """By chunk of values: what is known of its dictionary, to be added to."""
+        assert self._bundle is not None
+        left = self._bundle.left
+        if len(left) == len(chunks) == 1:
+            return [left[0].passes]
+        # Which row group a chunk is of shows only where all rows are there.
+        if wanted.selects_all() and [len(chunk) for chunk in chunks] == self._bundle.row_counts:
+            return [group.passes for group in left]
+        return [{} for _ in chunks]
 
     def _evaluate_dictionary(
         self, step: FilterStep, cursor: ColumnCursor, dictionary: pa.Array
@@ -362,6 +367,16 @@ class RowGroupReader:
         field = pa.field(cursor.name, cursor.data_type)
         answers = evaluate_arrays(step, [cursor.to_table_type(every)], [field], len(every))
         return np.concatenate([filter_to_mask(answer) for answer in answers])
+
+
+def _looked_up(values: pa.DictionaryArray, passes: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Which of the values pass, by their codes."""
+    codes = values.indices
+    if codes.null_count:
+        codes = pc.fill_null(codes, len(values.dictionary))
+    # By bytes, and by Arrow: numpy would hold the GIL, and bits take Arrow twice as long.
+    answers = pa.array(passes.view(np.uint8)).take(codes)
+    return answers.to_numpy().view(np.bool_)
 
 
 def evaluate_arrays(

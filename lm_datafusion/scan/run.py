@@ -15,6 +15,7 @@ import pyarrow as pa
 from lm_datafusion.formats.parquet.cache import FACTS
 from lm_datafusion.scan.adaptive_order import AdaptiveOrder
 from lm_datafusion.scan.apply import batches_of
+from lm_datafusion.scan.bundle import plan_bundles, split_bundle
 from lm_datafusion.scan.condition_cache import CONDITIONS
 from lm_datafusion.scan.first_rows import FirstRowsWalk, plan_fetch
 from lm_datafusion.scan.limit import RowBudget
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from lm_datafusion.metrics import ScanMetrics
     from lm_datafusion.plan import FilePlan, ReadPlan
+    from lm_datafusion.scan.bundle import Places
     from lm_datafusion.scan.first_rows import Found
     from lm_datafusion.scan.step_history import Measured
     from lm_datafusion.storage import FileVersion, OpenFile
@@ -95,8 +97,8 @@ class ScanRun:
     def _all_batches(self) -> Generator[pa.RecordBatch]:
         budget = self._budget()
         pool = OrderedPool(
-            range(len(self._plan.tasks)),
-            lambda place: self._scan(place, budget),
+            plan_bundles(self._plan, is_order_known=self._order.is_known),
+            lambda places: self._scan(places, budget),
             workers=self._plan.options.worker_count,
             queue_size=self._plan.options.queue_batches,
             should_begin=None if budget is None else budget.should_begin,
@@ -123,21 +125,32 @@ class ScanRun:
         has_filter = bool(self._plan.row_filter.steps)
         return RowBudget(self._plan.limit, counts, has_filter=has_filter)
 
-    def _scan(self, place: int, budget: RowBudget | None) -> Iterator[pa.RecordBatch]:
-        version = self._plan.tasks[place].file.version
+    def _scan(self, places: Places, budget: RowBudget | None) -> Iterator[pa.RecordBatch]:
+        task = self._plan.tasks[places[0]]
         try:
-            reader = self.open_reader(place)
-            yield from RowGroupScan(self._plan, reader, place, budget).batches()
+            file = self._handles.open(task.file.version)
+            index_file = self._index_file(file)
+            bundles: Iterable[Places] = (places,)
+            if len(places) > 1:
+                facts = self._context(task.file, file).facts
+                bundles = split_bundle(places, self._plan, facts, index_file)
+            for bundle in bundles:
+                reader = self.open_reader(*bundle)
+                yield from RowGroupScan(self._plan, reader, bundle[0], budget).batches()
         finally:
-            self._handles.release(version)
+            for place in places:
+                self._handles.release(self._plan.tasks[place].file.version)
 
-    def open_reader(self, place: int) -> RowGroupReader:
-        """A reader of the row group at a place of the plan."""
-        task = self._plan.tasks[place]
-        file = self._handles.open(task.file.version)
-        index_file = MeteredFile(file, lambda n: self._metrics.add(bytes_metadata=n))
-        context = self._context(task.file, file)
-        return RowGroupReader(self._plan, task, context, self._order, (file, index_file))
+    def open_reader(self, *places: int) -> RowGroupReader:
+        """A reader of the row group at a place of the plan, or of several of a file as one."""
+        tasks = [self._plan.tasks[place] for place in places]
+        file = self._handles.open(tasks[0].file.version)
+        context = self._context(tasks[0].file, file)
+        files = (file, self._index_file(file))
+        return RowGroupReader(self._plan, tasks, context, self._order, files)
+
+    def _index_file(self, file: OpenFile) -> OpenFile:
+        return MeteredFile(file, lambda n: self._metrics.add(bytes_metadata=n))
 
     def _context(self, file_plan: FilePlan, file: OpenFile) -> PruningContext:
         """What pruning needs of a file; two threads may both make it, which does no harm."""

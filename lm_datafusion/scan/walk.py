@@ -1,4 +1,4 @@
-"""One row group from one end to the other.
+"""One row group, or several as one, from one end to the other.
 
 In: a reader of a row group. Out: record batches of its matching rows, in the order of the plan.
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from lm_datafusion.scan.apply import batches_of, reverse_values
@@ -22,9 +23,6 @@ from lm_datafusion.scan.windows import WindowWalk, count_windows, page_edges, pl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import numpy as np
-    import numpy.typing as npt
 
     from lm_datafusion.plan import ReadPlan, RowGroupAccess
     from lm_datafusion.scan.limit import RowBudget
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class RowGroupScan:
-    """Scans one row group; `place` is its place among the tasks of the plan."""
+    """Scans what a reader reads; `place` is the place of its first task in the plan."""
 
     def __init__(
         self, plan: ReadPlan, reader: RowGroupReader, place: int, budget: RowBudget | None
@@ -78,11 +76,13 @@ class RowGroupScan:
 
     def _windows(self, access: RowGroupAccess, names: list[str]) -> tuple[WindowWalk, int]:
         """Windows, and how many rows one may have."""
+        if len(self._reader.row_groups) > 1:
+            edges = np.array([0, access.row_count], dtype=np.int64)
+            return WindowWalk(access.selection, edges), access.row_count
         every = dict.fromkeys([*names, *self._plan.schema.names])
         chunks = self._reader.chunks(every)
         window_bytes = self._plan.options.window_bytes
         count = count_windows(access.row_count, chunks, window_bytes=window_bytes)
-        edges: npt.NDArray[np.int64]
         if self._budget is None and not self._plan.is_reverse:
             edges = plan_edges(
                 access.row_count, chunks, self._reader.index_file, window_bytes=window_bytes
@@ -123,9 +123,13 @@ class RowGroupScan:
             return
         if self._plan.is_reverse:
             values = [reverse_values(array) for array in values]
-        arrays = self._reader.to_table_types(schema.names, values)
-        table = pa.Table.from_arrays(arrays, schema=schema)
-        yield from batches_of(table, self._plan.options.batch_rows)
+        batch_rows = self._plan.options.batch_rows
+        # Codes become text for as many rows as are handed out, not for a whole window.
+        for start in range(0, selection.row_count, batch_rows):
+            part = [array.slice(start, batch_rows) for array in values]
+            arrays = self._reader.to_table_types(schema.names, part)
+            table = pa.Table.from_arrays(arrays, schema=schema)
+            yield from batches_of(table, batch_rows)
 
 
 def counted_batches(row_count: int, batch_rows: int) -> Iterator[pa.RecordBatch]:

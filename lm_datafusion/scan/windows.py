@@ -7,7 +7,8 @@ Memory is bounded by windows, not by row groups: a window ends at a page of the 
 once the pages before it decode to `window_bytes`. Most row groups are one window.
 
 Dictionary-coded text decodes to far more than its stored size, which the footer does not tell;
-so a window also has at most `WINDOW_ROWS` rows.
+so a window also has at most `WINDOW_ROWS` rows. (What is handed out is decoded batch by batch, what
+a condition is evaluated on is not.)
 
 A scan that may end early cuts finer, at every page of the columns its filter reads, and says
 before each window how many rows are worth reading.
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from lm_datafusion.formats.parquet.chunk import ChunkFacts
     from lm_datafusion.storage import OpenFile
 
-WINDOW_ROWS = 1 << 19
+WINDOW_ROWS = 1 << 20
 
 
 def count_windows(row_count: int, chunks: Sequence[ChunkFacts], *, window_bytes: int) -> int:

@@ -65,7 +65,7 @@ def main() -> None:
         one = RowSelection.from_consecutive_ranges([(rows // 2, rows // 2 + 1)], rows)
         tenth = RowSelection.from_indices(np.arange(5, rows, 10 * PAGE_ROWS), rows)
         with LocalStorage().open(facts.version) as file:
-            decoder = RowGroupDecoder(facts, 0, file, file, ScanMetrics())
+            decoder = RowGroupDecoder(facts, (0,), file, file, ScanMetrics())
 
             def splice(selection: RowSelection, *wanted: int) -> None:
                 for _ in decoder.decode([ColumnRequest(column=c, rows=selection) for c in wanted]):

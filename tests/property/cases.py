@@ -195,7 +195,7 @@ def draw_write_options(rng: random.Random, table: pa.Table) -> dict[str, Any]:
     options: dict[str, Any] = {
         "compression": rng.choice(CODECS),
         "data_page_version": rng.choice(["1.0", "2.0"]),
-        "row_group_size": rng.choice([rows, max(1, rows // 2), max(1, rows // 5)]),
+        "row_group_size": max(1, rows // rng.choice([1, 2, 5, 12, 30])),
         "max_rows_per_page": rng.choice([1, 5, 20, 50, 1000]),
         "data_page_size": rng.choice([32, 200, 1 << 20]),
         "write_batch_size": rng.choice([1, 7, 1024]),
@@ -219,7 +219,7 @@ def draw_write_options(rng: random.Random, table: pa.Table) -> dict[str, Any]:
 def draw_scan_options(rng: random.Random) -> dict[str, Any]:
     return {
         "threads": rng.choice([1, 2]),
-        "window_bytes": rng.choice([64, 1000, 1 << 24]),
+        "window_bytes": rng.choice([64, 1000, 1 << 24, 1 << 24]),
         "batch_rows": rng.choice([1, 17, 1 << 17]),
         "prune_statistics": rng.random() < 0.8,
         "prune_bloom_filter": rng.random() < 0.8,

@@ -38,6 +38,7 @@ SEEN = (
     "row_groups_pruned_bloom_filter",
     "row_groups_pruned_dictionary",
     "row_groups_fully_matched",
+    "row_groups_bundled",
     "pages_pruned",
     "dictionary_evaluations",
     "chunks_fallback",

@@ -1,7 +1,7 @@
 """Byte ranges in, Arrow arrays out: fetch the pages that rows lie in, splice them, decode them.
 
-In: columns of one row group and the rows wanted of them. Out: for each column the rows its pages
-cover, and their values.
+In: columns of a row group, or of several that are read as one, and the rows wanted of them. Out:
+for each column the rows its pages cover, and their values.
 
 1. The rows wanted grow to whole pages; for a nested column to rows where the pages of all its
    leaves begin and end together.
@@ -9,6 +9,9 @@ cover, and their values.
 3. The pages are spliced, and pyarrow decodes them column by column.
 4. What cannot be spliced, or does not decode to the rows it should, is read whole through
    pyarrow. If that fails too, the file is corrupt.
+
+Several row groups of a file are decoded with one splice, which has as many: what a splice costs in
+Python is shared among their rows. Rows count through all of them.
 
 Invariant: the values of a `DecodedColumn` are those of exactly its rows, in order.
 """
@@ -59,9 +62,9 @@ _FOOTER_SPACE_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnRequest:
-    """Rows wanted of one top-level column of a row group.
+    """Rows wanted of one top-level column.
 
-    `is_encoded` asks for dictionary codes; the chunk must be all dictionary.
+    `is_encoded` asks for dictionary codes; the chunks must be all dictionary.
     """
 
     column: int
@@ -78,18 +81,40 @@ class DecodedColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """What is read of one column in one row group, leaf by leaf; no ranges if nothing is."""
+
+    chunks: tuple[ChunkFacts, ...]
+    ranges: tuple[tuple[ByteRange, ...], ...]
+    row_count: int
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Piece:
-    """A request with the pages it comes to."""
+    """A request with the pages it comes to, in each row group."""
 
     request: ColumnRequest
     covered: RowSelection
-    chunks: tuple[ChunkFacts, ...]
-    ranges: tuple[tuple[ByteRange, ...], ...]
+    parts: tuple[_Part, ...]
     page_count: int
 
     @property
     def length_bytes(self) -> int:
-        return sum(r.length for leaf in self.ranges for r in leaf)
+        return sum(r.length for part in self.parts for leaf in part.ranges for r in leaf)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LeafPages:
+    """The pages of one leaf: by row group, and where they begin among the rows of all."""
+
+    by_row_group: tuple[PageLocations, ...]
+    first_rows: npt.NDArray[np.int64]
+
+    def split(self, mask: npt.NDArray[np.bool_]) -> list[npt.NDArray[np.bool_]]:
+        """A mask over all pages, by row group."""
+        stops = np.cumsum([len(pages) for pages in self.by_row_group])
+        return np.split(mask, stops[:-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +127,7 @@ class _Touched:
 
 
 class RowGroupDecoder:
-    """Decodes columns of one row group.
+    """Decodes columns of one row group, or of several of a file as if they were one.
 
     Pages come from `file`; what tells where they are comes from `index_file`, which counts its
     bytes as metadata.
@@ -111,41 +136,41 @@ class RowGroupDecoder:
     def __init__(
         self,
         facts: FileFacts,
-        row_group: int,
+        row_groups: tuple[int, ...],
         file: OpenFile,
         index_file: OpenFile,
         metrics: ScanMetrics,
     ) -> None:
         self._facts = facts
-        self._row_group = row_group
+        self._row_groups = row_groups
         self._file = file
         self._index_file = index_file
         self._metrics = metrics
-        self._pages_seen: dict[int, list[PageLocations]] = {}
+        # Pages by column and row group, of those the scan decided about.
+        self._pages_seen: dict[tuple[int, int], int] = {}
         self._pages_fetched = 0
         self.rows_decoded = 0  # over all columns, those of pages that were decoded for others too
         self._touched: dict[tuple[int, bytes], _Touched] = {}
 
-    def note_pages(self, column: int) -> None:
-        """Counts a column's pages among those the scan decided about."""
-        if column not in self._pages_seen:
-            self._locations(column)
+    def note_pages(self, column: int, row_group: int) -> None:
+        """Counts the pages of a column in a row group among those the scan decided about."""
+        if (column, row_group) not in self._pages_seen:
+            self._load_locations(column, row_group)
 
     def finish(self, *, is_part: bool = False) -> None:
-        """Adds the page counters of this row group to the metrics.
+        """Adds the page counters to the metrics.
 
         Args:
             is_part: Whether somebody else counts the pages that nobody fetched.
         """
-        total = sum(len(pages) for seen in self._pages_seen.values() for pages in seen)
-        total = self._pages_fetched if is_part else total
+        total = self._pages_fetched if is_part else sum(self._pages_seen.values())
         pruned = max(0, total - self._pages_fetched)
         self._metrics.add(pages_total=total, pages_pruned=pruned, pages_fetched=self._pages_fetched)
 
     def fork(self) -> RowGroupDecoder:
-        """A decoder of the same row group for another thread; `join` takes its counts back."""
+        """A decoder of the same row groups for another thread; `join` takes its counts back."""
         other = RowGroupDecoder(
-            self._facts, self._row_group, self._file, self._index_file, self._metrics
+            self._facts, self._row_groups, self._file, self._index_file, self._metrics
         )
         other._pages_seen = self._pages_seen
         return other
@@ -178,26 +203,49 @@ class RowGroupDecoder:
                 group.append(piece)
         yield from self._decode_spliced(group)
 
-    def coverage(self, column: int, rows: RowSelection) -> RowSelection:
-        """The rows of the pages that `rows` touch; all rows where pages are not known."""
-        locations = self._locations(column)
-        if locations is None:
-            return RowSelection.all(rows.total_rows)
-        return self._touch(rows, locations).covered
+    def _locations(self, column: int) -> list[_LeafPages] | None:
+        """The pages of a column by leaf; None where some are not known."""
+        loaded = [self._load_locations(column, row_group) for row_group in self._row_groups]
+        known = [locations for locations in loaded if locations is not None]
+        if len(known) < len(loaded):
+            return None
+        leaves = list(zip(*known, strict=True))
+        return [
+            _LeafPages(by_row_group=pages, first_rows=self._first_rows(column, leaf, pages))
+            for leaf, pages in enumerate(leaves)
+        ]
 
-    def _locations(self, column: int) -> list[PageLocations] | None:
-        chunks = self._facts.chunks_of(self._row_group, column)
+    def _first_rows(
+        self, column: int, leaf: int, locations: tuple[PageLocations, ...]
+    ) -> npt.NDArray[np.int64]:
+        """The first rows of a leaf's pages, counted through all row groups."""
+        if len(locations) == 1:
+            return locations[0].first_rows
+        counts = [self._facts.row_count(row_group) for row_group in self._row_groups]
+        starts = np.cumsum([0, *counts[:-1]])
+        return self._facts.remember(
+            ("first rows", self._row_groups, column, leaf),
+            lambda: np.concatenate(
+                [pages.first_rows + start for pages, start in zip(locations, starts, strict=True)]
+            ),
+        )
+
+    def _load_locations(self, column: int, row_group: int) -> list[PageLocations] | None:
+        chunks = self._facts.chunks_of(row_group, column)
         tables = [chunk.load_pages(self._index_file) for chunk in chunks]
         if any(table is None for table in tables):
             return None
         locations = [table.locations for table in tables if table is not None]
-        self._pages_seen[column] = locations
+        self._pages_seen[column, row_group] = sum(map(len, locations))
         return locations
 
     def _plan(self, request: ColumnRequest) -> _Piece | None:
         """The pages of a request, or None if the column has to be read whole."""
-        chunks = tuple(self._facts.chunks_of(self._row_group, request.column))
-        if not chunks or not all(can_splice(chunk) for chunk in chunks):
+        chunks = [
+            tuple(self._facts.chunks_of(row_group, request.column))
+            for row_group in self._row_groups
+        ]
+        if not chunks[0] or not all(can_splice(chunk) for group in chunks for chunk in group):
             return None
         if request.rows.selects_all():
             return self._whole(request, chunks)
@@ -205,32 +253,56 @@ class RowGroupDecoder:
         if locations is None:
             return None
         touched = self._touch(request.rows, locations)
-        masks, covered = touched.masks, touched.covered
-        if covered.selects_all():
+        if touched.covered.selects_all():
             return self._whole(request, chunks)
-        ranges = tuple(
-            self._page_ranges(chunk, pages, mask)
-            for chunk, pages, mask in zip(chunks, locations, masks, strict=True)
-        )
+        masks = [leaf.split(mask) for leaf, mask in zip(locations, touched.masks, strict=True)]
         return _Piece(
             request=request,
-            covered=covered,
-            chunks=chunks,
-            ranges=ranges,
-            page_count=sum(int(mask.sum()) for mask in masks),
+            covered=touched.covered,
+            parts=tuple(
+                self._part(place, group, locations, [leaf[place] for leaf in masks])
+                for place, group in enumerate(chunks)
+            ),
+            page_count=sum(int(mask.sum()) for mask in touched.masks),
         )
 
-    def _whole(self, request: ColumnRequest, chunks: tuple[ChunkFacts, ...]) -> _Piece:
+    def _part(
+        self,
+        place: int,
+        chunks: tuple[ChunkFacts, ...],
+        locations: list[_LeafPages],
+        masks: list[npt.NDArray[np.bool_]],
+    ) -> _Part:
+        """The chosen pages of one row group."""
+        ranges = tuple(
+            self._page_ranges(chunk, leaf.by_row_group[place], mask)
+            for chunk, leaf, mask in zip(chunks, locations, masks, strict=True)
+        )
+        first_rows = locations[0].by_row_group[place].first_rows
+        lengths = np.diff(first_rows, append=self._facts.row_count(self._row_groups[place]))
+        row_count = int(lengths[masks[0]].sum())
+        return _Part(chunks=chunks, ranges=ranges, row_count=row_count, is_whole=False)
+
+    def _whole(self, request: ColumnRequest, chunks: list[tuple[ChunkFacts, ...]]) -> _Piece:
         """All pages of a column, as they stand in the file."""
+        parts = tuple(
+            _Part(
+                chunks=group,
+                ranges=tuple((chunk.byte_range,) for chunk in group),
+                row_count=self._facts.row_count(row_group),
+                is_whole=True,
+            )
+            for row_group, group in zip(self._row_groups, chunks, strict=True)
+        )
+        column = request.column
         return _Piece(
             request=request,
             covered=RowSelection.all(request.rows.total_rows),
-            chunks=chunks,
-            ranges=tuple((chunk.byte_range,) for chunk in chunks),
-            page_count=sum(map(len, self._pages_seen.get(request.column, []))),
+            parts=parts,
+            page_count=sum(self._pages_seen.get((column, group), 0) for group in self._row_groups),
         )
 
-    def _touch(self, rows: RowSelection, locations: list[PageLocations]) -> _Touched:
+    def _touch(self, rows: RowSelection, locations: list[_LeafPages]) -> _Touched:
         """The pages of one column that rows touch; columns cut alike share the answer."""
         key = (id(rows), b"|".join(pages.first_rows.tobytes() for pages in locations))
         found = self._touched.get(key)
@@ -244,6 +316,8 @@ class RowGroupDecoder:
         self, chunk: ChunkFacts, pages: PageLocations, mask: npt.NDArray[np.bool_]
     ) -> tuple[ByteRange, ...]:
         """Byte ranges of the chosen pages, and before them the dictionary page if they need it."""
+        if not mask.any():
+            return ()
         start = chunk.byte_range.offset
         dictionary = ByteRange(start, int(pages.offsets[0]) - start)
         ranges = tuple(coalesce(ByteRange(*page) for page in pages.byte_ranges(mask)))
@@ -272,7 +346,7 @@ class RowGroupDecoder:
         for piece in pieces:
             if piece.request.is_encoded:
                 encoded.append(leaf)
-            leaf += len(piece.chunks)
+            leaf += len(piece.parts[0].chunks)
         return open_reader(self._fetch(pieces), dictionary_columns=encoded or None)
 
     def _try_read(self, reader: ParquetReader, index: int, piece: _Piece) -> DecodedColumn | None:
@@ -288,7 +362,14 @@ class RowGroupDecoder:
 
     def _fetch(self, pieces: list[_Piece]) -> pa.Buffer:
         """Fetches the pages of all pieces straight to their places in a spliced file."""
-        wanted = [r for piece in pieces for leaf in piece.ranges for r in leaf]
+        # What is next to each other in the file is so in the splice.
+        wanted = [
+            byte_range
+            for parts in zip(*(piece.parts for piece in pieces), strict=True)
+            for part in parts
+            for leaf in part.ranges
+            for byte_range in leaf
+        ]
         size_bytes = self._file.version.size_bytes
         if any(r.offset < 0 or r.length < 0 or r.stop > size_bytes for r in wanted):
             raise ValueError("pages lie outside the file")
@@ -298,42 +379,30 @@ class RowGroupDecoder:
         space = np.empty(len(MAGIC) + length + _FOOTER_SPACE_BYTES, dtype=np.uint8)
         view = space.data
         view[: len(MAGIC)] = MAGIC
-        position = len(MAGIC)
-        self._file.fetch_into(wanted, view[position : position + length])
-        columns = []
-        for piece in pieces:
-            leaves = []
-            for chunk, ranges in zip(piece.chunks, piece.ranges, strict=True):
-                leaf_length = sum(r.length for r in ranges)
-                pages = view[position : position + leaf_length]
-                leaves.append(_spliced_leaf(chunk, pages, position, piece))
-                position += leaf_length
-            columns.append(
-                SplicedColumn(
-                    column=piece.request.column,
-                    leaves=tuple(leaves),
-                    row_count=piece.covered.row_count,
-                )
-            )
-        footer = splice_footer(self._facts, columns)
-        stop = position + len(footer)
-        if stop > len(space):
-            return pa.py_buffer(bytes(view[:position]) + footer)
-        view[position:stop] = footer
-        return pa.py_buffer(view[:stop])
+        stop = len(MAGIC) + length
+        self._file.fetch_into(wanted, view[len(MAGIC) : stop])
+        footer = splice_footer(self._facts, _spliced(pieces, view))
+        if stop + len(footer) > len(space):
+            return pa.py_buffer(bytes(view[:stop]) + footer)
+        view[stop : stop + len(footer)] = footer
+        return pa.py_buffer(view[: stop + len(footer)])
 
     def _decode_whole(self, request: ColumnRequest) -> DecodedColumn:
-        """The fallback: pyarrow reads the whole column chunk from the file."""
+        """The fallback: pyarrow reads the whole column from the file."""
         field = self._facts.elements.fields[request.column]
-        chunks = self._facts.chunks_of(self._row_group, request.column)
-        self._metrics.add_fallback(field.name)
+        chunks = [
+            chunk
+            for row_group in self._row_groups
+            for chunk in self._facts.chunks_of(row_group, request.column)
+        ]
+        self._metrics.add_fallback(field.name, len(self._row_groups))
         self._metrics.add(bytes_scanned=sum(chunk.byte_range.length for chunk in chunks))
         path = self._facts.version.path
         try:
             with self._file.arrow_file() as source:
                 reader = open_reader(source)
                 leaves = list(range(field.first_leaf, field.stop_leaf))
-                table = reader.read_row_group(self._row_group, column_indices=leaves)
+                table = reader.read_row_groups(list(self._row_groups), column_indices=leaves)
             values = table.column(0)
         except LateError:
             raise
@@ -349,7 +418,7 @@ class RowGroupDecoder:
             ) from error
         if len(values) != request.rows.total_rows or not _codes_fit(values):
             raise CorruptFileError(
-                f"row group {self._row_group} has {len(values)} values for"
+                f"row group {', '.join(map(str, self._row_groups))} has {len(values)} values for"
                 f" {request.rows.total_rows} rows, or values outside its dictionary",
                 path=path,
                 column=field.name,
@@ -384,7 +453,7 @@ def _codes_fit(values: pa.ChunkedArray) -> bool:
     return True
 
 
-def _coverage(rows: RowSelection, locations: list[PageLocations]) -> RowSelection:
+def _coverage(rows: RowSelection, locations: list[_LeafPages]) -> RowSelection:
     """The fewest rows that hold `rows` and only whole pages of every leaf."""
     covered = rows
     while True:
@@ -396,12 +465,35 @@ def _coverage(rows: RowSelection, locations: list[PageLocations]) -> RowSelectio
         covered = grown
 
 
-def _spliced_leaf(chunk: ChunkFacts, pages: memoryview, offset: int, piece: _Piece) -> SplicedLeaf:
+def _spliced(pieces: list[_Piece], view: memoryview) -> list[list[SplicedColumn]]:
+    """What was laid out behind the opening magic, by row group; those without rows are left out."""
+    position = len(MAGIC)
+    row_groups = []
+    for parts in zip(*(piece.parts for piece in pieces), strict=True):
+        columns = []
+        for piece, part in zip(pieces, parts, strict=True):
+            leaves = []
+            for chunk, ranges in zip(part.chunks, part.ranges, strict=True):
+                length = sum(r.length for r in ranges)
+                pages = view[position : position + length]
+                leaves.append(_spliced_leaf(chunk, pages, position, part))
+                position += length
+            columns.append(
+                SplicedColumn(
+                    column=piece.request.column, leaves=tuple(leaves), row_count=part.row_count
+                )
+            )
+        if any(part.row_count for part in parts):
+            row_groups.append(columns)
+    return row_groups
+
+
+def _spliced_leaf(chunk: ChunkFacts, pages: memoryview, offset: int, part: _Part) -> SplicedLeaf:
     """Pages in file order; a dictionary page is simply the first of them."""
-    if piece.covered.selects_all():
+    if part.is_whole:
         num_values = chunk.metadata.num_values
     elif chunk.is_flat:
-        num_values = piece.covered.row_count
+        num_values = part.row_count
     else:
         num_values = _count_values(pages)
     return SplicedLeaf(chunk=chunk, offset=offset, length=len(pages), num_values=num_values)

@@ -60,7 +60,7 @@ def load_dictionary(
         data_page, count = as_data_page(page, chunk.leaf.max_definition_level)
         leaf = SplicedLeaf(chunk=chunk, offset=len(MAGIC), length=len(data_page), num_values=count)
         spliced = SplicedColumn(column=column, leaves=(leaf,), row_count=count)
-        file_bytes = MAGIC + data_page + splice_footer(facts, [spliced])
+        file_bytes = MAGIC + data_page + splice_footer(facts, [[spliced]])
         values = open_reader(pa.py_buffer(file_bytes)).read_column(0).combine_chunks()
     except (pa.ArrowException, OSError, ThriftError, StorageError):
         return None

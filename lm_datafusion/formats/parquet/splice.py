@@ -6,8 +6,8 @@ stand. Out: the footer that makes a Parquet file of them, which pyarrow decodes.
     PAR1 | dictionary, pages of leaf 0 | dictionary, pages of leaf 1 | ... | footer | length | PAR1
 
 pyarrow has no way to read single pages of a file, but decodes any subset of them laid out so.
-The footer has one row group. Columns may hold different numbers of rows: the row group says the
-largest, and columns are read one by one.
+Pages of several row groups stay in as many. Columns may hold different numbers of rows, none at
+all too: the row group says the largest, and columns are read one by one.
 
 The Arrow schema that the writer left in the footer is passed on for these columns, so that a
 column decodes to the type the whole file would give it.
@@ -70,14 +70,15 @@ def can_splice(chunk: ChunkFacts) -> bool:
     return chunk.codec in _CODECS and not chunk.metadata.file_path and is_plain
 
 
-def splice_footer(facts: FileFacts, columns: Sequence[SplicedColumn]) -> bytes:
+def splice_footer(facts: FileFacts, row_groups: Sequence[Sequence[SplicedColumn]]) -> bytes:
     """What follows the pages: the footer, its length and the closing magic.
 
     Args:
         facts: The file the pages come from.
-        columns: What was laid out after the opening magic, in the order it will be read.
+        row_groups: What was laid out after the opening magic: by row group the same columns, in
+            the order they will be read.
     """
-    footer = _footer(facts, columns)
+    footer = _footer(facts, row_groups)
     return footer + struct.pack("<I", len(footer)) + MAGIC
 
 
@@ -111,22 +112,28 @@ def _encoding(name: str) -> int:
         return Encoding.PLAIN
 
 
-def _footer(facts: FileFacts, columns: Sequence[SplicedColumn]) -> bytes:
-    indices = tuple(column.column for column in columns)
-    # What is the same in every row group is written once.
+def _footer(facts: FileFacts, row_groups: Sequence[Sequence[SplicedColumn]]) -> bytes:
+    indices = tuple(column.column for column in row_groups[0])
+    # What is the same in every splice is written once.
     before = facts.remember(("splice before", indices), lambda: _schema_fields(facts, indices))
     after = facts.remember(("splice after", indices), lambda: _writer_fields(facts, indices))
+    counts = [max((column.row_count for column in columns), default=0) for columns in row_groups]
+    written = [
+        _row_group(columns, count) for columns, count in zip(row_groups, counts, strict=True)
+    ]
+    rows = [(3, Kind.I64, sum(counts)), (4, Kind.LIST, (Kind.STRUCT, written))]
+    return before + write_fields(rows, previous_id=2) + after
+
+
+def _row_group(columns: Sequence[SplicedColumn], row_count: int) -> bytes:
     leaves = [leaf for column in columns for leaf in column.leaves]
-    row_count = max((column.row_count for column in columns), default=0)
-    row_group = write_struct(
+    return write_struct(
         [
             (1, Kind.LIST, (Kind.STRUCT, [_column_chunk(leaf) for leaf in leaves])),
             (2, Kind.I64, sum(leaf.length for leaf in leaves)),
             (3, Kind.I64, row_count),
         ]
     )
-    rows = [(3, Kind.I64, row_count), (4, Kind.LIST, (Kind.STRUCT, [row_group]))]
-    return before + write_fields(rows, previous_id=2) + after
 
 
 def _schema_fields(facts: FileFacts, columns: tuple[int, ...]) -> bytes:
