@@ -8,9 +8,8 @@ no other thread runs Python. So small row groups share a window:
 
 1. neighbours of one file, `WINDOW_ROWS` rows together at most, and only where enough bundles are
    left for all threads (`plan_bundles`, from the plan alone);
-2. of those, row groups whose widest columns fit one window together, and whose columns are all
-   dictionary or are not in all of them alike (`split_bundle`, when their turn has come: it takes
-   footers);
+2. of those, row groups whose columns fit one window together, as far as footers tell, and that have
+   the same columns as dictionary codes (`split_bundle`, when their turn has come);
 3. those in which pruning leaves nothing drop out.
 
 Invariant: the rows of a bundle are those of its row groups, in their order; a bundle of several row
@@ -21,6 +20,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from lm_datafusion.formats.parquet.splice import can_splice
 from lm_datafusion.plan import RowGroupAccess
@@ -33,6 +34,7 @@ from lm_datafusion.selection import RowSelection
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from lm_datafusion.formats.parquet.chunk import ChunkFacts
     from lm_datafusion.formats.parquet.footer import FileFacts
     from lm_datafusion.plan import ReadPlan, RowGroupTask
     from lm_datafusion.scan.prune import DictionaryPasses, PruningContext
@@ -58,15 +60,14 @@ def plan_bundles(plan: ReadPlan, *, is_order_known: bool) -> list[Places]:
     bundles: list[list[int]] = []
     rows = 0
     for place, task in enumerate(plan.tasks):
-        is_alone = len(bundles) == 1 and not is_order_known
-        last = plan.tasks[place - 1]
         rows += task.access.row_count
+        is_learning = len(bundles) == 1 and not is_order_known
         if (
             bundles
-            and not is_alone
+            and not is_learning
             and len(bundles[-1]) < most
             and rows <= WINDOW_ROWS
-            and _can_join(last, task)
+            and _can_join(plan.tasks[place - 1], task)
         ):
             bundles[-1].append(place)
         else:
@@ -82,37 +83,71 @@ def _can_join(one: RowGroupTask, other: RowGroupTask) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Profile:
+    """What footers tell of the columns in play in one row group, column by column."""
+
+    sizes: tuple[int, ...]
+    is_codes: tuple[bool, ...]
+    is_size_known: bool
+
+    def can_join(self, other: _Profile, window_bytes: int) -> bool:
+        return (
+            self.is_size_known
+            and other.is_size_known
+            and self.is_codes == other.is_codes
+            and max(self.joined(other).sizes, default=0) <= window_bytes
+        )
+
+    def joined(self, other: _Profile) -> _Profile:
+        sizes = tuple(a + b for a, b in zip(self.sizes, other.sizes, strict=True))
+        return _Profile(sizes=sizes, is_codes=self.is_codes, is_size_known=self.is_size_known)
+
+
 def split_bundle(
     places: Places, plan: ReadPlan, facts: FileFacts, file: OpenFile
 ) -> Iterator[Places]:
     """Parts of a bundle that one window can hold."""
     bundle: list[int] = []
-    sizes: list[int] = []
-    kind: tuple[bool, ...] = ()
+    held: _Profile | None = None
     for place in places:
-        own_sizes, own_kind = _profile(plan.tasks[place], plan, facts, file)
-        added = [size + own for size, own in zip(sizes, own_sizes, strict=True)] if sizes else []
-        if bundle and own_kind == kind and max(added, default=0) <= plan.options.window_bytes:
+        own = _profile(plan.tasks[place], plan, facts, file)
+        if held is not None and held.can_join(own, plan.options.window_bytes):
             bundle.append(place)
-            sizes = added
+            held = held.joined(own)
             continue
         if bundle:
             yield tuple(bundle)
-        bundle, sizes, kind = [place], own_sizes, own_kind
+        bundle, held = [place], own
     yield tuple(bundle)
 
 
-def _profile(
-    task: RowGroupTask, plan: ReadPlan, facts: FileFacts, file: OpenFile
-) -> tuple[list[int], tuple[bool, ...]]:
-    """Sizes of the columns in play, and which of them can be read as dictionary codes."""
+def _profile(task: RowGroupTask, plan: ReadPlan, facts: FileFacts, file: OpenFile) -> _Profile:
     steps = plan.row_filter.steps
     names = dict.fromkeys([*(n for s in steps for n in s.conjunct.columns), *plan.schema.names])
     columns = [task.file.columns[name] for name in names if name in task.file.columns]
     row_group = task.access.row_group
     chunks = [facts.chunks_of(row_group, column) for column in columns]
-    sizes = [sum(c.metadata.total_uncompressed_size for c in leaves) for leaves in chunks]
-    return sizes, tuple(is_all_codes(facts, [row_group], column, file) for column in columns)
+    is_codes = tuple(is_all_codes(facts, [row_group], column, file) for column in columns)
+    return _Profile(
+        sizes=tuple(sum(c.metadata.total_uncompressed_size for c in leaves) for leaves in chunks),
+        is_codes=is_codes,
+        is_size_known=all(
+            is_code or _is_size_known(facts.schema.field(column).type, leaves)
+            for column, leaves, is_code in zip(columns, chunks, is_codes, strict=True)
+        ),
+    )
+
+
+def _is_size_known(data_type: pa.DataType, chunks: Sequence[ChunkFacts]) -> bool:
+    """Whether a column decodes to about its stored size.
+
+    Text of a dictionary decodes to any size. (And PyArrow does not put the dictionaries of several
+    row groups together below a list or struct.)
+    """
+    if pa.types.is_nested(data_type):
+        return False
+    return not is_text_or_bytes(data_type) or not any(c.dictionary_page_bytes for c in chunks)
 
 
 def is_all_codes(facts: FileFacts, row_groups: Iterable[int], column: int, file: OpenFile) -> bool:

@@ -186,12 +186,13 @@ class KnownRows:
         """
         if not self.is_kept:
             return
-        if len(first_steps) == 1 and access.narrowed_by <= first_steps:
+        # Those that hold in the whole row group by its statistics add nothing.
+        asked = [n for n in range(len(self._keys)) if self._access.is_undecided(n)]
+        is_first_known = len(first_steps) == 1 and access.narrowed_by <= first_steps
+        if is_first_known and first_steps <= set(asked):
             self._put(first_steps, after_first)
             if not after_first.selects_any():
                 return  # which says it all
-        # Those that hold in the whole row group by its statistics add nothing.
-        asked = [n for n in range(len(self._keys)) if self._access.is_undecided(n)]
         self._put(asked, passed)
 
     def _put(self, conjuncts: Iterable[int], rows: RowSelection) -> None:

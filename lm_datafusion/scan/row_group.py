@@ -154,9 +154,13 @@ class RowGroupReader:
         return list(dict.fromkeys(names))
 
     def chunks(self, names: Iterable[str]) -> list[ChunkFacts]:
-        """The column chunks of some columns, of those that the file stores."""
+        """The column chunks of some columns, of those that the file stores.
+
+        Of several row groups those of the first: all of these are one window anyway.
+        """
         columns = [self.task.file.columns.get(name) for name in names]
-        facts, row_group = self._context.facts, self.task.access.row_group
+        facts = self._context.facts
+        row_group = self.row_groups[0] if self.row_groups else self.task.access.row_group
         return [
             c
             for column in columns
@@ -258,7 +262,7 @@ class RowGroupReader:
             later = {n for s in steps[place + 1 :] for n in s.conjunct.columns}
             passed = self._run_step(step, wanted, ahead, later)
             selection = (
-                selection.difference(wanted).union(passed) if wanted != selection else (passed)
+                selection.difference(wanted).union(passed) if wanted != selection else passed
             )
             if is_first:
                 bundle.note_first_step(step.index, selection)

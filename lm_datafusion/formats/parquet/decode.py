@@ -209,26 +209,24 @@ class RowGroupDecoder:
         known = [locations for locations in loaded if locations is not None]
         if len(known) < len(loaded):
             return None
-        leaves = list(zip(*known, strict=True))
         return [
-            _LeafPages(by_row_group=pages, first_rows=self._first_rows(column, leaf, pages))
-            for leaf, pages in enumerate(leaves)
+            _LeafPages(by_row_group=pages, first_rows=self._first_rows(pages))
+            for pages in zip(*known, strict=True)
         ]
 
-    def _first_rows(
-        self, column: int, leaf: int, locations: tuple[PageLocations, ...]
-    ) -> npt.NDArray[np.int64]:
+    def _first_rows(self, locations: tuple[PageLocations, ...]) -> npt.NDArray[np.int64]:
         """The first rows of a leaf's pages, counted through all row groups."""
         if len(locations) == 1:
             return locations[0].first_rows
-        counts = [self._facts.row_count(row_group) for row_group in self._row_groups]
-        starts = np.cumsum([0, *counts[:-1]])
-        return self._facts.remember(
-            ("first rows", self._row_groups, column, leaf),
-            lambda: np.concatenate(
-                [pages.first_rows + start for pages, start in zip(locations, starts, strict=True)]
-            ),
+        starts = self._borders()[:-1]
+        return np.concatenate(
+            [pages.first_rows + start for pages, start in zip(locations, starts, strict=True)]
         )
+
+    def _borders(self) -> npt.NDArray[np.int64]:
+        """Where row groups begin and end, counted through all of them."""
+        counts = [self._facts.row_count(row_group) for row_group in self._row_groups]
+        return np.cumsum([0, *counts])
 
     def _load_locations(self, column: int, row_group: int) -> list[PageLocations] | None:
         chunks = self._facts.chunks_of(row_group, column)
@@ -388,21 +386,32 @@ class RowGroupDecoder:
         return pa.py_buffer(view[: stop + len(footer)])
 
     def _decode_whole(self, request: ColumnRequest) -> DecodedColumn:
-        """The fallback: pyarrow reads the whole column from the file."""
+        """The fallback: pyarrow reads whole column chunks from the file."""
+        borders = self._borders()
+        touched = request.rows.page_mask(borders[:-1])
+        row_groups = np.array(self._row_groups)[touched].tolist()
         field = self._facts.elements.fields[request.column]
-        chunks = [
-            chunk
-            for row_group in self._row_groups
-            for chunk in self._facts.chunks_of(row_group, request.column)
-        ]
-        self._metrics.add_fallback(field.name, len(self._row_groups))
+        self._metrics.add_fallback(field.name, len(row_groups))
+        with self._file.arrow_file() as source:
+            # One by one: pyarrow does not put everything together that it can read.
+            tables = [self._read_chunk(source, row_group, request) for row_group in row_groups]
+        values = pa.chunked_array([chunk for column in tables for chunk in column.chunks])
+        self.rows_decoded += len(values)
+        starts, stops = borders[:-1][touched], borders[1:][touched]
+        rows = RowSelection.from_ranges(starts, stops, request.rows.total_rows)
+        return DecodedColumn(rows=rows, values=_single(values))
+
+    def _read_chunk(
+        self, source: pa.NativeFile, row_group: int, request: ColumnRequest
+    ) -> pa.ChunkedArray:
+        """A column of a row group, as pyarrow reads it."""
+        field = self._facts.elements.fields[request.column]
+        chunks = self._facts.chunks_of(row_group, request.column)
         self._metrics.add(bytes_scanned=sum(chunk.byte_range.length for chunk in chunks))
         path = self._facts.version.path
         try:
-            with self._file.arrow_file() as source:
-                reader = open_reader(source)
-                leaves = list(range(field.first_leaf, field.stop_leaf))
-                table = reader.read_row_groups(list(self._row_groups), column_indices=leaves)
+            leaves = list(range(field.first_leaf, field.stop_leaf))
+            table = open_reader(source).read_row_group(row_group, column_indices=leaves)
             values = table.column(0)
         except LateError:
             raise
@@ -416,15 +425,15 @@ class RowGroupDecoder:
                 column=field.name,
                 offset_bytes=start,
             ) from error
-        if len(values) != request.rows.total_rows or not _codes_fit(values):
+        row_count = self._facts.row_count(row_group)
+        if len(values) != row_count or not _codes_fit(values):
             raise CorruptFileError(
-                f"row group {', '.join(map(str, self._row_groups))} has {len(values)} values for"
-                f" {request.rows.total_rows} rows, or values outside its dictionary",
+                f"row group {row_group} has {len(values)} values for {row_count} rows, or values"
+                " outside its dictionary",
                 path=path,
                 column=field.name,
             )
-        self.rows_decoded += len(values)
-        return DecodedColumn(rows=RowSelection.all(len(values)), values=_single(values))
+        return values
 
 
 def without_views(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
@@ -466,7 +475,7 @@ def _coverage(rows: RowSelection, locations: list[_LeafPages]) -> RowSelection:
 
 
 def _spliced(pieces: list[_Piece], view: memoryview) -> list[list[SplicedColumn]]:
-    """What was laid out behind the opening magic, by row group; those without rows are left out."""
+    """What was laid out behind the opening magic, by row group."""
     position = len(MAGIC)
     row_groups = []
     for parts in zip(*(piece.parts for piece in pieces), strict=True):
@@ -483,8 +492,7 @@ def _spliced(pieces: list[_Piece], view: memoryview) -> list[list[SplicedColumn]
                     column=piece.request.column, leaves=tuple(leaves), row_count=part.row_count
                 )
             )
-        if any(part.row_count for part in parts):
-            row_groups.append(columns)
+        row_groups.append(columns)
     return row_groups
 
 
