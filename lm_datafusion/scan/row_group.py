@@ -156,7 +156,7 @@ class RowGroupReader:
     def chunks(self, names: Iterable[str]) -> list[ChunkFacts]:
         """The column chunks of some columns, of those that the file stores.
 
-        Of several row groups those of the first: all of these are one window anyway.
+        Of several row groups those of the first: together they fit one window, so none is cut.
         """
         columns = [self.task.file.columns.get(name) for name in names]
         facts = self._context.facts

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from lm_datafusion.scan.apply import batches_of, reverse_values
@@ -23,6 +22,9 @@ from lm_datafusion.scan.windows import WindowWalk, count_windows, page_edges, pl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import numpy as np
+    import numpy.typing as npt
 
     from lm_datafusion.plan import ReadPlan, RowGroupAccess
     from lm_datafusion.scan.limit import RowBudget
@@ -76,13 +78,11 @@ class RowGroupScan:
 
     def _windows(self, access: RowGroupAccess, names: list[str]) -> tuple[WindowWalk, int]:
         """Windows, and how many rows one may have."""
-        if len(self._reader.row_groups) > 1:
-            edges = np.array([0, access.row_count], dtype=np.int64)
-            return WindowWalk(access.selection, edges), access.row_count
         every = dict.fromkeys([*names, *self._plan.schema.names])
         chunks = self._reader.chunks(every)
         window_bytes = self._plan.options.window_bytes
         count = count_windows(access.row_count, chunks, window_bytes=window_bytes)
+        edges: npt.NDArray[np.int64]
         if self._budget is None and not self._plan.is_reverse:
             edges = plan_edges(
                 access.row_count, chunks, self._reader.index_file, window_bytes=window_bytes

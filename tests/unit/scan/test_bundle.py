@@ -16,7 +16,7 @@ from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.options import ScanOptions
 from lm_datafusion.plan import ScanRequest
 from lm_datafusion.scan import plan_scan
-from lm_datafusion.scan.bundle import plan_bundles, split_bundle
+from lm_datafusion.scan.bundle import _Profile, plan_bundles, split_bundle
 from lm_datafusion.scan.planner import load_facts
 from lm_datafusion.scan.row_fetch import plan_row_fetch
 from lm_datafusion.sql import parse_condition
@@ -300,7 +300,15 @@ class TestPlan:
         )
         assert {len(places) for places in bundles} == {2}
 
-    def test_codes_and_text_are_not_mixed(self, tmp_path):
+    def test_text_that_is_codes_in_one_of_two_row_groups_keeps_them_apart(self):
+        codes = _Profile(sizes=(10,), is_codes=(True,), is_size_known=True)
+        plain = _Profile(sizes=(10,), is_codes=(False,), is_size_known=True)
+        assert codes.can_join(codes, 20)
+        assert plain.can_join(plain, 20)
+        assert not codes.can_join(plain, 20)
+        assert not codes.can_join(codes, 19)
+
+    def test_text_of_an_unknown_size_goes_alone(self, tmp_path):
         path = str(tmp_path / "t.parquet")
         schema = pa.schema({"word": pa.string()})
         small = {"dictionary_pagesize_limit": 2000, "write_batch_size": 50}
