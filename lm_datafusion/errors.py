@@ -131,3 +131,7 @@ def _point_at(sql: str, position: int) -> str:
     stop = sql.find("\n", position)
     line = sql[start : stop if stop >= 0 else len(sql)]
     return f"  {line}\n  {' ' * (position - start)}^"
+
+
+class KernelWarning(UserWarning):
+    """The package was installed without its compiled kernels."""

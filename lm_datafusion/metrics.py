@@ -29,7 +29,6 @@ COUNTERS = (
     "row_groups_pruned_early_stop",
     "row_groups_pruned_condition_cache",
     "row_groups_fully_matched",
-    "row_groups_bundled",
     "pages_total",
     "pages_pruned",
     "pages_pruned_early_stop",
@@ -39,6 +38,8 @@ COUNTERS = (
     "bytes_scanned",
     "bytes_metadata",
     "bytes_total",
+    "chunks_by_kernels",
+    "chunks_by_splice",
     "chunks_fallback",
     "dictionary_evaluations",
     "condition_cache_hits",
@@ -67,7 +68,8 @@ class ScanReport:
     after row-group pruning, `pages_pruned` those of them that no fetch touched. Of these,
     `pages_pruned_early_stop` are pages of filter and sort columns that might have held a row, but
     enough rows were found before; `row_groups_pruned_early_stop` were never begun for that reason.
-    `row_groups_bundled` were read together with neighbours, as if they were one row group.
+    Of the column chunks read, `chunks_by_kernels` were decoded by compiled kernels,
+    `chunks_by_splice` by PyArrow (`chunks_fallback` of those were read whole).
     `mechanism` says how a scan that need not see all rows went about it, `order` what is known
     of the order of rows, and from what. `condition_cache_hits` counts the row groups in which the
     condition cache knew a conjunct, `condition_cache_rows` the rows of those;
@@ -88,7 +90,6 @@ class ScanReport:
     row_groups_pruned_early_stop: int
     row_groups_pruned_condition_cache: int
     row_groups_fully_matched: int
-    row_groups_bundled: int
     pages_total: int
     pages_pruned: int
     pages_pruned_early_stop: int
@@ -98,6 +99,8 @@ class ScanReport:
     bytes_scanned: int
     bytes_metadata: int
     bytes_total: int
+    chunks_by_kernels: int
+    chunks_by_splice: int
     chunks_fallback: int
     fallback_columns: tuple[str, ...]
     dictionary_evaluations: int

@@ -23,7 +23,7 @@ import pyarrow.dataset as ds
 from lm_datafusion.dataset.extent import Extent
 from lm_datafusion.dataset.sorting import sorted_batches
 from lm_datafusion.errors import OptionError
-from lm_datafusion.formats.parquet.decode import without_views
+from lm_datafusion.formats.parquet.values import without_views
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.plan import ScanRequest
 from lm_datafusion.predicate.conjunct import check_expressions

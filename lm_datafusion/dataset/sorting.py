@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lm_datafusion.scan.apply import batches_of, take_values
+from lm_datafusion.formats.parquet.values import take_values
+from lm_datafusion.scan.batches import batches_of
 from lm_datafusion.scan.sort_values import to_sort_values
 
 if TYPE_CHECKING:

@@ -16,17 +16,18 @@ import pyarrow.compute as pc
 
 from lm_datafusion.predicate.tree import (
     And,
+    ByteLength,
     Comparison,
     Constant,
     InList,
     IsNull,
     IsTrue,
+    Like,
     Not,
     NullSafeEqual,
     Operator,
     Or,
     Predicate,
-    Prefix,
     Residual,
 )
 
@@ -62,7 +63,7 @@ def estimate_selectivity(predicate: Predicate, statistics: PruningStatistics) ->
             return _typical(predicate)
 
 
-def _typical(predicate: Constant | NullSafeEqual | InList | Prefix | Residual) -> float:
+def _typical(predicate: Constant | NullSafeEqual | InList | Like | ByteLength | Residual) -> float:
     match predicate:
         case Constant(value):
             return 1.0 if value else 0.0
@@ -70,9 +71,9 @@ def _typical(predicate: Constant | NullSafeEqual | InList | Prefix | Residual) -
             return min(0.5, EQUAL * len(values))
         case NullSafeEqual():
             return EQUAL
-        case Prefix():
+        case Like(is_anchored_left=True):
             return PREFIX
-        case Residual():
+        case Like() | ByteLength() | Residual():
             return RESIDUAL
         case _:
             assert_never(predicate)

@@ -21,18 +21,19 @@ from lm_datafusion.predicate.evaluator import operands_of
 from lm_datafusion.predicate.kinds import is_text
 from lm_datafusion.predicate.tree import (
     And,
+    ByteLength,
     ColumnReference,
     Comparison,
     Constant,
     InList,
     IsNull,
     IsTrue,
+    Like,
     Not,
     NullSafeEqual,
     Operator,
     Or,
     Predicate,
-    Prefix,
     Residual,
 )
 
@@ -84,8 +85,22 @@ class Translator:
         literal = literal_value(right)
         if not literal.is_valid:
             return Constant(None)
+        measured = self._measured(left)
+        if measured is not None and pa.types.is_integer(literal.type):
+            return ByteLength(measured, operator, literal.as_py())
         column = self._column(left, literal.type)
         return Residual() if column is None else Comparison(column, operator, literal)
+
+    def _measured(self, operand: Expr) -> ColumnReference | None:
+        """The text column that an operand is the length in bytes of."""
+        if operand.variant_name() != "ScalarFunction":
+            return None
+        if not str(operand).startswith("Expr(octet_length("):
+            return None
+        column = self._reference(operand.rex_call_operands()[0])
+        if column is None or not is_text(self._type_of(column)):
+            return None
+        return column
 
     def _null_safe_equal(self, left: Expr, right: Expr) -> Predicate:
         if left.variant_name() == "Literal":
@@ -135,7 +150,7 @@ class Translator:
         if not literal.is_valid or not is_plain:
             return Residual()
         column = self._column(like.expr(), literal.type)
-        tree = Residual() if column is None else _prefix(column, str(literal.as_py()))
+        tree = Residual() if column is None else _pattern(column, str(literal.as_py()))
         return Not(tree) if like.negated() else tree
 
     def _truth(self, expression: Expr) -> Predicate:
@@ -266,10 +281,17 @@ def _holds_integers(source: pa.DataType, target: pa.DataType) -> bool:
     return target.bit_width >= source.bit_width
 
 
-def _prefix(column: ColumnReference, pattern: str) -> Predicate:
-    stops = [position for position in map(pattern.find, "%_\\") if position >= 0]
-    stop = min(stops, default=len(pattern))
-    prefix, rest = pattern[:stop], pattern[stop:]
-    if not prefix:
-        return Residual()
-    return Prefix(column, prefix.encode(), is_exact=rest.strip("%") == "" and rest != "")
+def _pattern(column: ColumnReference, pattern: str) -> Predicate:
+    stops = [position for position in map(pattern.find, "_\\") if position >= 0]
+    if stops:
+        prefix = pattern[: min(stops)].split("%", 1)[0]
+        if not prefix:
+            return Residual()
+        return Like(column, (prefix.encode(),), True, False, is_whole=False)
+    parts = pattern.split("%")
+    return Like(
+        column,
+        tuple(part.encode() for part in parts if part),
+        is_anchored_left=parts[0] != "" or len(parts) == 1,
+        is_anchored_right=parts[-1] != "" or len(parts) == 1,
+    )

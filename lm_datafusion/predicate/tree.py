@@ -93,18 +93,53 @@ class InList:
 
 
 @dataclass(frozen=True, slots=True)
-class Prefix:
-    """`column LIKE 'prefix...'`: true only for strings that start with `prefix`.
+class Like:
+    """`column LIKE pattern`; null for a null column.
 
-    `is_exact` says that every string with the prefix matches too (`LIKE 'prefix%'`).
+    Attributes:
+        column: The text.
+        parts: What stands between the % signs, in order, none of it empty.
+        is_anchored_left: The first part begins the value: the pattern does not begin with %.
+        is_anchored_right: The last part ends it.
+        is_whole: The parts say all that the pattern says. Else (`_` or an escape in it) they are
+            the text before that, and a value that matches begins with it.
     """
 
     column: ColumnReference
-    prefix: bytes
-    is_exact: bool
+    parts: tuple[bytes, ...]
+    is_anchored_left: bool
+    is_anchored_right: bool
+    is_whole: bool = True
+
+    @property
+    def prefix(self) -> bytes:
+        """What every match begins with; empty if that is not known."""
+        return self.parts[0] if self.is_anchored_left and self.parts else b""
+
+    @property
+    def is_prefix(self) -> bool:
+        """Whether every value that begins with the prefix matches."""
+        return self.is_whole and len(self.parts) == 1 and not self.is_anchored_right
 
     def __str__(self) -> str:
-        return f"{self.column} LIKE {self.prefix.decode(errors='replace')!r}%"
+        text = "%".join(part.decode(errors="replace") for part in self.parts)
+        if not self.is_whole:
+            return f"{self.column} LIKE {text!r}..."
+        left = "" if self.is_anchored_left else "%"
+        right = "" if self.is_anchored_right else "%"
+        return f"{self.column} LIKE {left + text + right!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class ByteLength:
+    """`octet_length(column) operator length`; null for a null column."""
+
+    column: ColumnReference
+    operator: Operator
+    length: int
+
+    def __str__(self) -> str:
+        return f"octet_length({self.column}) {self.operator.value} {self.length}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +214,8 @@ Predicate = (
     Comparison
     | NullSafeEqual
     | InList
-    | Prefix
+    | Like
+    | ByteLength
     | IsNull
     | Constant
     | And
@@ -191,13 +227,13 @@ Predicate = (
 
 
 def references(predicate: Predicate) -> frozenset[ColumnReference]:
-    """The columns the tree speaks of."""
+    """The columns whose bounds say something about the tree."""
     match predicate:
         case And(children) | Or(children):
             return frozenset().union(*(references(child) for child in children))
         case Not(child) | IsTrue(child):
             return references(child)
-        case Constant() | Residual():
+        case Constant() | Residual() | ByteLength() | Like(is_anchored_left=False):
             return frozenset()
         case _:
             return frozenset({predicate.column})

@@ -28,18 +28,19 @@ from lm_datafusion.predicate.fold import is_monotone_cast
 from lm_datafusion.predicate.kinds import is_text_or_bytes
 from lm_datafusion.predicate.tree import (
     And,
+    ByteLength,
     ColumnReference,
     Comparison,
     Constant,
     InList,
     IsNull,
     IsTrue,
+    Like,
     Not,
     NullSafeEqual,
     Operator,
     Or,
     Predicate,
-    Prefix,
     Residual,
 )
 from lm_datafusion.pruning.outcome import Outcome
@@ -94,7 +95,7 @@ def _outcome(predicate: Predicate, statistics: PruningStatistics, nan_free: NanF
             return Outcome.constant(value, statistics.num_containers)
         case Residual():
             return Outcome.unknown(statistics.num_containers)
-        case Comparison() | NullSafeEqual() | InList() | Prefix() | IsNull():
+        case Comparison() | NullSafeEqual() | InList() | Like() | ByteLength() | IsNull():
             return _leaf(predicate, statistics, nan_free)
         case _:
             assert_never(predicate)
@@ -139,7 +140,7 @@ def _is_zero(literal: pa.Scalar) -> bool:
 
 
 def _leaf(
-    leaf: Comparison | NullSafeEqual | InList | Prefix | IsNull,
+    leaf: Comparison | NullSafeEqual | InList | Like | ByteLength | IsNull,
     statistics: PruningStatistics,
     nan_free: NanFree,
 ) -> Outcome:
@@ -159,10 +160,12 @@ def _leaf(
             return Outcome(can_be_true & has_value, (can_be_false & has_value) | has_null, never)
         case InList(column, values):
             can_be_true, can_be_false = _in_list(column, values, statistics)
-        case Prefix(column, prefix, is_exact):
-            can_be_true, can_be_false = _prefix(column, prefix, statistics)
-            if not is_exact:
+        case Like(column) if leaf.prefix:
+            can_be_true, can_be_false = _prefix(column, leaf.prefix, statistics)
+            if not leaf.is_prefix:
                 can_be_false = np.ones(len(has_null), dtype=np.bool_)
+        case Like() | ByteLength():
+            can_be_true = can_be_false = np.ones(len(has_null), dtype=np.bool_)
     return Outcome(can_be_true & has_value, can_be_false & has_value, has_null)
 
 

@@ -9,8 +9,8 @@ out what cannot beat the rows found.
 
 Windows grow, so that few rows take few pages and many rows few calls: a window takes the next
 pages of its row group until they hold the rows asked for. Where the pages of all columns begin
-and end together, several workers share a row group; else one at a time scans it, for windows
-hold over for each other what lies in pages that reach across.
+and end together, several workers share a row group; else one at a time scans it, so that a page
+that reaches across windows is decompressed once.
 
 Invariant: a container is visited once, or was dropped for it could hold no row that is good
 enough.
@@ -59,7 +59,7 @@ class _Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
-    """What to do next: open a row group, or scan a window of it and leave the rows ahead.
+    """What to do next: open a row group, or scan a window of it.
 
     `is_shared` says that others may be in the row group at the same time.
     """
@@ -67,7 +67,6 @@ class Visit:
     place: int
     row_count: int
     window: RowSelection | None = None
-    ahead: RowSelection | None = None
     is_shared: bool = False
 
 
@@ -207,14 +206,10 @@ class BestFirst:
         whole = RowSelection.from_consecutive_ranges(ranges, opened.selection.total_rows)
         opened.ahead = opened.ahead.difference(whole)
         window = opened.selection.intersection(whole)
-        # Nothing is held over where no page reaches across.
-        nothing = RowSelection.none(window.total_rows)
-        ahead = nothing if opened.is_shared else opened.ahead
         return Visit(
             place=place,
             row_count=window.row_count,
             window=window,
-            ahead=ahead,
             is_shared=opened.is_shared,
         )
 

@@ -1,13 +1,12 @@
-"""Cursors over the columns of one row group.
+"""The columns of one row group: what was read of them is held while it is needed.
 
-In: which rows a filter step or the projection needs. Out: their values, each page decoded once.
+In: which rows a filter step or the projection needs. Out: their values, in the types of the table.
 
-A cursor keeps what was decoded and may be needed again: of a filter column that is projected,
-the rows still selected; of a page that reaches over the window's border, the rows ahead: those
-of later windows, in whichever order these come.
+A filter step that reads a column that is needed again holds the values of the rows that passed;
+what comes later asks for fewer rows, and takes them from there.
 
-Invariant: `read_columns` returns, for every column, exactly the selected rows in order, in the
-type of the table.
+Invariant: a column gives exactly the rows asked for, in order. What is held covers every row that
+may still be asked for in the window, or nothing is held.
 """
 
 from __future__ import annotations
@@ -15,113 +14,77 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from lm_datafusion.errors import UnsupportedFeatureError
-from lm_datafusion.formats.parquet.decode import ColumnRequest
-from lm_datafusion.scan.apply import Applier, merge_in_order
-from lm_datafusion.selection import RowSelection
+from lm_datafusion.formats.parquet.values import select_values, take_values
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lm_datafusion.formats.parquet.decode import DecodedColumn, RowGroupDecoder
+    from lm_datafusion.formats.parquet.decode import PageDecoder
+    from lm_datafusion.selection import RowSelection
 
     Values: TypeAlias = pa.Array | pa.ChunkedArray
 
 
-# Offsets of text have 32 bits.
-_JOINED_BYTES = 1 << 30
-
-
-@dataclass(frozen=True, slots=True)
-class _Segment:
-    """Decoded values and the rows of the row group they belong to."""
-
-    rows: RowSelection
-    values: Values
-
-    def narrowed(self, rows: RowSelection, applier: Applier) -> _Segment | None:
-        if rows is self.rows:
-            return self
-        kept = rows if applier.is_told(rows, self.rows) else self.rows.intersection(rows)
-        if not kept.selects_any():
-            return None
-        if kept == self.rows:
-            return self
-        return _Segment(kept, applier.apply_within(self.values, kept, self.rows))
-
-
 @dataclass(slots=True)
-class ColumnCursor:
+class Column:
     """One column of a row group.
 
     Attributes:
-        name: The column's name in the table.
+        name: Its name in the table.
         data_type: Its type in the table.
-        column: Its place among the file's top-level columns; None for a constant.
-        constant: Its value where the file does not store it.
-        is_encoded: Whether it is read as dictionary codes.
+        decoder: Reads it; None for a column that the file does not store.
+        constant: Its value in that case.
         path: The file, for errors.
-        applier: Narrows values; columns that are narrowed alike share one.
     """
 
     name: str
     data_type: pa.DataType
-    column: int | None = None
+    decoder: PageDecoder | None = None
     constant: pa.Scalar | None = None
-    is_encoded: bool = False
     path: str = ""
-    applier: Applier = field(default_factory=Applier)
-    _segments: list[_Segment] = field(default_factory=list)
+    _held: tuple[RowSelection, Values] | None = field(default=None)
 
-    def take_held(
-        self, wanted: RowSelection
-    ) -> tuple[list[tuple[RowSelection, Values]], RowSelection]:
-        """What is held of the wanted rows, and the rows that are missing."""
-        parts = []
-        for segment in self._segments:
-            found = segment.narrowed(wanted, self.applier)
-            if found is not None:
-                parts.append((found.rows, found.values))
-                wanted = wanted.difference(found.rows)
-        return parts, wanted
+    @property
+    def is_held(self) -> bool:
+        """Whether values of the window are there already."""
+        return self._held is not None
 
-    def hold(self, decoded: DecodedColumn, ahead: RowSelection) -> None:
-        """Keeps what was decoded of rows ahead."""
-        if not ahead.selects_any():
-            return
-        rest = _Segment(decoded.rows, decoded.values).narrowed(ahead, self.applier)
-        if rest is not None:
-            self._segments.append(rest)
+    def read(self, rows: RowSelection) -> Values:
+        """The values of rows, as the table has them."""
+        if self._held is not None:
+            return _narrowed(*self._held, rows)
+        if self.decoder is None:
+            return self._constant_values(rows.row_count)
+        if not rows.selects_any():
+            return pa.array([], self.data_type)
+        return self._to_table_type(self.decoder.read(rows))
 
-    def replace_held(self, rows: RowSelection, values: Values, ahead: RowSelection) -> None:
-        """Keeps values of the window for a later step or the projection, once."""
-        if self._segments:
-            self.narrow(rows.complement(), ahead)
-        self._segments.append(_Segment(rows, values))
+    def hold(self, rows: RowSelection, values: Values) -> None:
+        """Keeps values of the window for a later step or the projection."""
+        if self.decoder is not None:
+            self._held = rows, values
 
-    def narrow(self, selection: RowSelection, ahead: RowSelection) -> None:
-        """Drops held rows that are neither selected nor ahead."""
-        if not self._segments:
-            return
-        keep = selection.union(ahead) if ahead.selects_any() else selection
-        narrowed = [segment.narrowed(keep, self.applier) for segment in self._segments]
-        self._segments = [segment for segment in narrowed if segment is not None]
+    def hold_stored(self, rows: RowSelection, values: Values) -> None:
+        """As `hold`, of values as a decoder gives them."""
+        self._held = rows, self._to_table_type(values)
 
-    def constant_values(self, row_count: int) -> pa.Array:
-        """The constant, as often as there are rows."""
+    def release(self) -> None:
+        """Lets go of what is held."""
+        self._held = None
+
+    def _constant_values(self, row_count: int) -> pa.Array:
         if self.constant is None or not self.constant.is_valid:
             return pa.nulls(row_count, self.data_type)
         return pa.repeat(self.constant, row_count).cast(self.data_type)
 
-    def to_table_type(self, values: Values) -> Values:
-        """Values as the table has them: dictionaries decoded, types widened."""
+    def _to_table_type(self, values: Values) -> Values:
         if values.type == self.data_type:
             return values
         try:
             if pa.types.is_dictionary(values.type) and not pa.types.is_dictionary(self.data_type):
-                values = _joined(_without_dictionary(values))
+                values = _without_dictionary(values)
             return values if values.type == self.data_type else values.cast(self.data_type)
         except (pa.ArrowException, NotImplementedError) as error:
             raise UnsupportedFeatureError(
@@ -130,63 +93,17 @@ class ColumnCursor:
             ) from error
 
 
-def read_columns(
-    cursors: Sequence[ColumnCursor],
-    selection: RowSelection,
-    decoder: RowGroupDecoder,
-    ahead: RowSelection,
-) -> list[Values]:
-    """The selected rows of some columns, as stored: encoded columns as dictionary arrays.
-
-    Args:
-        cursors: The columns.
-        selection: Rows of the row group.
-        decoder: Decodes what is not held.
-        ahead: Rows of windows that are still to come.
-
-    Returns:
-        One array per cursor, `selection.row_count` long.
-    """
-    held = [
-        ([], RowSelection.none(selection.total_rows))
-        if cursor.column is None
-        else cursor.take_held(selection)
-        for cursor in cursors
-    ]
-    missing = [
-        (cursor, rows)
-        for cursor, (_, rows) in zip(cursors, held, strict=True)
-        if rows.selects_any()
-    ]
-    requests = [_request(cursor, rows) for cursor, rows in missing]
-    decoded = decoder.decode(requests)
-    values = []
-    for cursor, (parts, rows) in zip(cursors, held, strict=True):
-        column = next(decoded) if rows.selects_any() else None
-        if column is not None:
-            cursor.hold(column, ahead)
-            parts.append((rows, cursor.applier.apply_within(column.values, rows, column.rows)))
-        values.append(_assembled(cursor, parts, selection.row_count))
-    return values
-
-
-def _request(cursor: ColumnCursor, rows: RowSelection) -> ColumnRequest:
-    assert cursor.column is not None
-    return ColumnRequest(column=cursor.column, rows=rows, is_encoded=cursor.is_encoded)
-
-
-def _assembled(
-    cursor: ColumnCursor, parts: list[tuple[RowSelection, Values]], row_count: int
-) -> Values:
-    if cursor.column is None:
-        return cursor.constant_values(row_count)
-    return merge_in_order(parts) if parts else pa.array([], cursor.data_type)
-
-
-def _joined(values: Values) -> Values:
-    """Text of several row groups in one array, if it surely fits one."""
-    is_small = isinstance(values, pa.ChunkedArray) and values.nbytes <= _JOINED_BYTES
-    return values.combine_chunks() if is_small else values
+def _narrowed(held: RowSelection, values: Values, wanted: RowSelection) -> Values:
+    """The wanted rows of those that are held."""
+    if wanted is held:
+        return values
+    held_rows, rows = held.to_rows(), wanted.to_rows()
+    if held_rows is not None and rows is not None:
+        if len(rows) == len(held_rows):
+            return values
+        places = np.searchsorted(held_rows, rows).astype(np.int32, copy=False)
+        return take_values(values, pa.array(places))
+    return select_values(values, wanted.relative_to(held))
 
 
 def _without_dictionary(values: Values) -> Values:

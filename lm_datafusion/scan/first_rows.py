@@ -29,8 +29,8 @@ import numpy as np
 import pyarrow as pa
 
 from lm_datafusion.errors import GaveUpError
-from lm_datafusion.formats.parquet.decode import without_views
 from lm_datafusion.formats.parquet.statistics import PageStatistics
+from lm_datafusion.formats.parquet.values import without_views
 from lm_datafusion.plan import RowFilter
 from lm_datafusion.plan.ordering import UNKNOWN_KEY
 from lm_datafusion.scan.best_first import BestFirst
@@ -258,17 +258,15 @@ class FirstRowsWalk:
         """Finds the candidates of a window."""
         owner = self._readers[visit.place]
         reader = owner.fork() if visit.is_shared else owner
-        window, ahead = visit.window, visit.ahead
+        window = visit.window
         assert window is not None
-        assert ahead is not None
-        selection = self._narrow_by_key(reader, window, ahead)
+        selection = self._narrow_by_key(reader, window)
         if selection.selects_any():
-            selection = reader.filter(selection, ahead)
+            selection = reader.filter(selection)
         part = None
         if selection.selects_any():
             names = list(dict.fromkeys([*self._carried, self._first.column]))
-            stored = reader.read(names, selection, ahead)
-            values = dict(zip(names, reader.to_table_types(names, stored), strict=True))
+            values = dict(zip(names, reader.read(names, selection), strict=True))
             part = Part(
                 place=visit.place,
                 rows=selection.to_indices(),
@@ -276,27 +274,23 @@ class FirstRowsWalk:
                 carried=tuple(without_views(values[name]) for name in self._carried),
             )
         reader.check_unchanged()
+        reader.release()
         with self._changed:
             if visit.is_shared:
                 owner.join(reader)
-            else:
-                reader.leave(ahead)
             self._budget.note(0, visited=window.row_count, found=selection.row_count)
             if part is not None:
                 self._candidates.add(part)
 
-    def _narrow_by_key(
-        self, reader: RowGroupReader, window: RowSelection, ahead: RowSelection
-    ) -> RowSelection:
+    def _narrow_by_key(self, reader: RowGroupReader, window: RowSelection) -> RowSelection:
         """The rows of a window whose key is good enough, once that is known."""
         threshold = self._candidates.threshold
         if threshold is None:
             return window
         column = self._first.column
-        stored = reader.read([column], window, ahead)
-        (values,) = reader.to_table_types([column], stored)
+        (values,) = reader.read([column], window)
         mask = good_enough(to_sort_values(values), threshold, descending=self._first.descending)
-        reader.keep(column, window, stored[0], ahead)
+        reader.hold(column, window, values)
         return window if mask is None else window.and_then(RowSelection.from_mask(mask))
 
 

@@ -189,21 +189,25 @@ def _dictionary_passes(
     )
     if values is None or len(values) >= access.row_count:
         return None
-    plain = plain_passes(conjunct, values)
-    if plain is not None:
-        return plain
     name = conjunct.columns[0]
-    data_type = context.schema.field(name).type
+    return evaluate_dictionary(conjunct, name, context.schema.field(name).type, values)
+
+
+def evaluate_dictionary(
+    conjunct: BoundConjunct, name: str, data_type: pa.DataType, values: pa.Array
+) -> npt.NDArray[np.bool_]:
+    """Which values of a dictionary pass, and last whether null does.
+
+    Raises:
+        EvaluationError: The conjunct fails on a value; perhaps one that no row holds.
+    """
+    answer = conjunct.answer(values)
+    if answer is not None:
+        return np.append(filter_to_mask(answer), np.False_)
     if pa.types.is_dictionary(data_type):
         data_type = data_type.value_type
     every = pa.concat_arrays([values.cast(data_type), pa.nulls(1, data_type)])
     return filter_to_mask(conjunct.evaluate(pa.record_batch([every], names=[name])))
-
-
-def plain_passes(conjunct: BoundConjunct, values: pa.Array) -> npt.NDArray[np.bool_] | None:
-    """Which values of a dictionary pass, and that null does not, without asking DataFusion."""
-    answer = conjunct.answer(values)
-    return None if answer is None else np.append(filter_to_mask(answer), np.False_)
 
 
 def _dictionary_verdict(passes: npt.NDArray[np.bool_], may_hold_null: bool) -> Verdict:  # noqa: FBT001 a fact

@@ -1,19 +1,19 @@
 """One row group, late: filter columns first, the rest only for the rows that survive.
 
-In: a row group that statistics left over, or several that are read as one (`scan.bundle`), and
-windows of its rows. Out: the rows of a window that match, and values of columns for them.
+In: a row group that statistics left over, and windows of its rows. Out: the rows of a window that
+match, and values of columns for them.
 
-For each window, with `selection` the rows still possible:
+For each window, with `rows` those still possible:
 
-1. for each filter step, in the best order known: read its columns for the rows it must be
-   evaluated on, evaluate, narrow the selection (`and_then`); stop at the first empty one;
+1. for each filter step, in the best order known: kernels test its column where it stands; or its
+   columns are read and DataFusion evaluates them. Stop at the first step that leaves nothing;
 2. read the projected columns for the rows left.
 
-Predicates on dictionary-coded columns are evaluated once per value of the dictionary, and the
-codes of the rows look the answer up.
+Conditions on dictionary-coded columns are evaluated once per value of the dictionary, and the codes
+of the rows look the answer up.
 
-Invariant: a column is decoded at most once per page, and not at all for rows that an earlier
-step dropped with their whole page; windows may come in any order.
+Invariant: of every column, exactly the rows asked for are handed out; a page is not decoded for
+rows that an earlier step dropped. Windows may come in any order.
 """
 
 from __future__ import annotations
@@ -21,22 +21,20 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lm_datafusion.formats.parquet.decode import RowGroupDecoder
+from lm_datafusion.formats.parquet.decode import PageDecoder
 from lm_datafusion.predicate.evaluator import EvaluationError
-from lm_datafusion.scan.apply import Applier, batches_of
-from lm_datafusion.scan.bundle import Bundle, is_all_codes, open_row_group
-from lm_datafusion.scan.columns import ColumnCursor, read_columns
-from lm_datafusion.scan.prune import PruningContext, plain_passes
+from lm_datafusion.scan.batches import batches_of
+from lm_datafusion.scan.columns import Column
+from lm_datafusion.scan.known_rows import KnownRows, PassedRows
+from lm_datafusion.scan.prune import PruningContext, evaluate_dictionary, prune_row_group
 from lm_datafusion.selection import RowSelection
-from lm_datafusion.selection.filters import filter_to_mask
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    import numpy as np
     import numpy.typing as npt
 
     from lm_datafusion.formats.parquet.chunk import ChunkFacts
@@ -46,49 +44,36 @@ if TYPE_CHECKING:
     from lm_datafusion.storage import OpenFile
 
     Values: TypeAlias = pa.Array | pa.ChunkedArray
-    Filter: TypeAlias = pa.BooleanArray | npt.NDArray[np.bool_]
 
 
 class RowGroupReader:
-    """Reads one row group, or several as one, window by window."""
+    """Reads one row group, window by window."""
 
     def __init__(
         self,
         plan: ReadPlan,
-        tasks: Sequence[RowGroupTask],
+        task: RowGroupTask,
         context: PruningContext,
         order: AdaptiveOrder,
         files: tuple[OpenFile, OpenFile],
     ) -> None:
         self._plan = plan
-        self._context = context
+        self.task = task
+        self.context = context
         self._order = order
-        self._data_file, self._index_file = files
-        self._tasks = tasks
-        self._decoder = self._make_decoder(())
-        self._applier = Applier()
-        self._cursors: dict[str, ColumnCursor] = {}
-        self._bundle: Bundle | None = None
-
-    @property
-    def context(self) -> PruningContext:
-        """What is known of the file, and where things are counted."""
-        return self._context
-
-    @property
-    def task(self) -> RowGroupTask:
-        """The row group; the first of several."""
-        return self._tasks[0]
-
-    @property
-    def row_groups(self) -> tuple[int, ...]:
-        """The row groups in which pruning has left something."""
-        return () if self._bundle is None else self._bundle.row_groups
+        self._files = files
+        self.access = task.access
+        self._known = KnownRows(task.access, context)
+        self._passed = PassedRows()
+        self._passes: DictionaryPasses = {}
+        self._columns: dict[str, Column] = {}
 
     @property
     def index_file(self) -> OpenFile:
         """The file, for what counts as metadata."""
-        return self._index_file
+        return self._files[1]
+
+    # ---- before and after ------------------------------------------------------------------
 
     def open(self, extra: Sequence[str] = ()) -> RowGroupAccess:
         """Prunes, and makes ready to read; the rows left, and what is undecided of them.
@@ -96,300 +81,259 @@ class RowGroupReader:
         Args:
             extra: Columns that will be read beside those of the filter and the projection.
         """
-        bundle = self._bundle = Bundle(
-            [open_row_group(task, self._context, self._index_file) for task in self._tasks]
+        access = prune_row_group(
+            self._known.narrowed(), self.context, self.index_file, self._passes
         )
-        self._decoder = self._make_decoder(bundle.row_groups)
-        self._note_filter_pages(bundle)
-        if len(bundle.left) > 1:
-            self._context.metrics.add(row_groups_bundled=len(bundle.left))
-        if bundle.left:
-            names = dict.fromkeys([*self.filter_columns(), *self._plan.schema.names, *extra])
-            self._cursors = {name: self._cursor(name) for name in names}
-        return bundle.access
+        self.access = access
+        if access.undecided and access.is_fully_matched and not access.is_skipped:
+            self.context.metrics.add(row_groups_fully_matched=1)
+        if not access.selection.selects_all():
+            self._note_filter_pages()
+        if not access.is_skipped:
+            for name in [*self.filter_columns(), *self._plan.schema.names, *extra]:
+                self._column(name)
+        return access
 
     def finish(self) -> None:
         """Adds the page counters to the metrics."""
-        self._decoder.finish(is_part=self.task.is_part)
+        decoders = [c.decoder for c in self._columns.values() if c.decoder is not None]
+        fetched = sum(decoder.pages_fetched for decoder in decoders)
+        # Somebody else counts the pages of a part that nobody fetched.
+        total = fetched if self.task.is_part else sum(d.pages_seen for d in decoders)
+        self.context.metrics.add(
+            pages_total=total, pages_pruned=max(0, total - fetched), pages_fetched=fetched
+        )
 
-    def note_window(self, selection: RowSelection, row_count: int) -> None:
+    def note_window(self, rows: RowSelection, row_count: int) -> None:
         """What the filter has left of a window of so many rows, for the condition cache."""
-        assert self._bundle is not None
-        self._bundle.note_window(selection, row_count)
+        if self._known.is_kept:
+            self._passed.note_window(rows, row_count)
 
     def keep_known(self) -> None:
         """Teaches the condition cache; to be called once every window has been filtered."""
-        assert self._bundle is not None
-        self._data_file.check_unchanged()
-        self._bundle.keep()
+        self.check_unchanged()
+        if self.access.is_skipped:
+            self._known.keep_pruned(self.access)
+        elif self._known.is_kept:
+            found = self._passed.of_all(self.access.selection)
+            if found is not None:
+                after_first, passed = found
+                self._known.keep(
+                    self.access,
+                    first_steps=self._passed.first_steps,
+                    after_first=after_first,
+                    passed=passed,
+                )
 
     def fork(self) -> RowGroupReader:
         """A reader of the same rows, opened already, for another thread."""
-        files = (self._data_file, self._index_file)
-        other = RowGroupReader(self._plan, self._tasks, self._context, self._order, files)
-        other._decoder = self._decoder.fork()
-        other._bundle = self._bundle
-        other._cursors = {name: other._cursor(name) for name in self._cursors}
+        other = RowGroupReader(self._plan, self.task, self.context, self._order, self._files)
+        other.access = self.access
+        other._passes = self._passes
+        for name in self._columns:
+            other._column(name)
         return other
 
     def join(self, other: RowGroupReader) -> None:
         """Takes over what a fork counted."""
-        self._decoder.join(other._decoder)
+        for name, column in other._columns.items():
+            own = self._columns[name]
+            if own.decoder is not None and column.decoder is not None:
+                own.decoder.join(column.decoder)
 
-    def _make_decoder(self, row_groups: tuple[int, ...]) -> RowGroupDecoder:
-        context = self._context
-        return RowGroupDecoder(
-            context.facts, row_groups, self._data_file, self._index_file, context.metrics
-        )
+    def check_unchanged(self) -> None:
+        """Raises if the file is not the one that was planned for."""
+        self._files[0].check_unchanged()
+
+    # ---- columns ---------------------------------------------------------------------------
 
     def filter_columns(self) -> list[str]:
         """Columns of the conjuncts that are undecided."""
-        bundle = self._bundle
         names = [
             name
             for step in self._plan.row_filter.steps
-            if bundle is None or bundle.access.is_undecided(step.index)
+            if self.access.is_undecided(step.index)
             for name in step.conjunct.columns
         ]
         return list(dict.fromkeys(names))
 
     def chunks(self, names: Iterable[str]) -> list[ChunkFacts]:
-        """The column chunks of some columns, of those that the file stores.
-
-        Of several row groups those of the first: together they fit one window, so none is cut.
-        """
+        """The column chunks of some columns, of those that the file stores."""
         columns = [self.task.file.columns.get(name) for name in names]
-        facts = self._context.facts
-        row_group = self.row_groups[0] if self.row_groups else self.task.access.row_group
-        return [
-            c
-            for column in columns
-            if column is not None
-            for c in facts.chunks_of(row_group, column)
-        ]
+        facts, row_group = self.context.facts, self.access.row_group
+        return [c for n in columns if n is not None for c in facts.chunks_of(row_group, n)]
 
     def note_pages(self, names: Iterable[str]) -> None:
         """Counts the pages of some columns among those the scan decided about."""
-        for row_group in self.row_groups:
-            self._note_pages(names, row_group)
-
-    def _note_pages(self, names: Iterable[str], row_group: int) -> None:
         for name in names:
-            column = self.task.file.columns.get(name)
-            if column is not None:
-                self._decoder.note_pages(column, row_group)
+            decoder = self._column(name).decoder
+            if decoder is not None:
+                decoder.locate()
 
-    def leave(self, ahead: RowSelection) -> None:
-        """A window is done: lets go of everything but rows ahead."""
-        nothing = RowSelection.none(ahead.total_rows)
-        for cursor in self._cursors.values():
-            cursor.narrow(nothing, ahead)
+    def read(self, names: Sequence[str], rows: RowSelection) -> list[Values]:
+        """Columns of rows of the window, in the types of the table."""
+        return [self._columns[name].read(rows) for name in names]
 
-    def read(
-        self, names: Sequence[str], selection: RowSelection, ahead: RowSelection
-    ) -> list[Values]:
-        """Columns of selected rows of the window, as they are stored."""
-        cursors = [self._cursors[name] for name in names]
-        return read_columns(cursors, selection, self._decoder, ahead)
-
-    def keep(self, name: str, selection: RowSelection, values: Values, ahead: RowSelection) -> None:
+    def hold(self, name: str, rows: RowSelection, values: Values) -> None:
         """Keeps values of the window that will be read again."""
-        cursor = self._cursors[name]
-        if cursor.column is not None:
-            cursor.replace_held(selection, values, ahead)
+        self._columns[name].hold(rows, values)
 
-    def to_table_types(self, names: Sequence[str], values: Sequence[Values]) -> list[Values]:
-        """Values as the table has them."""
-        return [
-            self._cursors[name].to_table_type(array)
-            for name, array in zip(names, values, strict=True)
-        ]
-
-    def check_unchanged(self) -> None:
-        """Raises if the file is not the one that was planned for."""
-        self._data_file.check_unchanged()
+    def release(self) -> None:
+        """A window is done: lets go of what is held of it."""
+        for column in self._columns.values():
+            column.release()
 
     def early_stop(self, ahead: RowSelection, names: Iterable[str]) -> None:
         """Counts the pages of some columns that would have been read if the scan had gone on."""
-        if not ahead.selects_any() or self._bundle is None:
+        if not ahead.selects_any():
             return
-        seen = self._bundle.access.selection.difference(ahead)
+        seen = self.access.selection.difference(ahead)
         pages = 0
         for chunk in self.chunks(names):
-            table = chunk.load_pages(self._index_file)
+            table = chunk.load_pages(self.index_file)
             if table is not None:
                 first_rows = table.locations.first_rows
                 pages += int((ahead.page_mask(first_rows) & ~seen.page_mask(first_rows)).sum())
-        self._context.metrics.add(pages_pruned_early_stop=pages)
+        self.context.metrics.add(pages_pruned_early_stop=pages)
 
-    def _cursor(self, name: str) -> ColumnCursor:
+    def _column(self, name: str) -> Column:
+        column = self._columns.get(name)
+        if column is None:
+            column = self._columns[name] = self._make_column(name)
+        return column
+
+    def _make_column(self, name: str) -> Column:
         field = self._plan.filter_schema.field(name)
         file = self.task.file
-        column = file.columns.get(name)
-        if column is None:
-            return ColumnCursor(name, field.type, constant=file.constants.get(name))
-        return ColumnCursor(
-            name,
+        index = file.columns.get(name)
+        if index is None:
+            return Column(name, field.type, constant=file.constants.get(name))
+        decoder = PageDecoder(
+            self.context.facts,
+            self.access.row_group,
+            index,
             field.type,
-            column=column,
-            is_encoded=is_all_codes(self._context.facts, self.row_groups, column, self._index_file),
-            path=file.version.path,
-            applier=self._applier,
+            self._files,
+            self.context.metrics,
         )
+        return Column(name, field.type, decoder=decoder, path=file.version.path)
 
-    def _note_filter_pages(self, bundle: Bundle) -> None:
+    def _note_filter_pages(self) -> None:
         """Counts the pages that the page index decided about."""
-        for group in bundle.opened:
-            if group.access.selection.selects_all():
-                continue
-            for step in self._plan.row_filter.steps:
-                if not group.known.is_decided(step.index):
-                    self._note_pages(step.conjunct.columns, group.access.row_group)
+        for step in self._plan.row_filter.steps:
+            if not self._known.is_decided(step.index):
+                self.note_pages(step.conjunct.columns)
 
-    def filter(self, selection: RowSelection, ahead: RowSelection) -> RowSelection:
-        """Narrows a window's selection step by step."""
-        bundle = self._bundle
-        assert bundle is not None
+    # ---- filter ----------------------------------------------------------------------------
+
+    def filter(self, rows: RowSelection) -> RowSelection:
+        """Narrows the rows of a window step by step."""
         steps = self._order.permutation()
         is_first = True
-        for place, step in enumerate(steps):
-            if not selection.selects_any():
+        for index, step in enumerate(steps):
+            if not rows.selects_any():
                 break
-            undecided = bundle.access.undecided[step.index]
-            wanted = selection if undecided.selects_all() else selection.intersection(undecided)
+            undecided = self.access.undecided[step.index]
+            wanted = rows if undecided.selects_all() else rows.intersection(undecided)
             if not wanted.selects_any():
                 continue
-            later = {n for s in steps[place + 1 :] for n in s.conjunct.columns}
-            passed = self._run_step(step, wanted, ahead, later)
-            selection = (
-                selection.difference(wanted).union(passed) if wanted != selection else passed
-            )
-            if is_first:
-                bundle.note_first_step(step.index, selection)
-                is_first = False
-            for cursor in self._cursors.values():
-                cursor.narrow(selection, ahead)
-        return selection
+            later = {name for s in steps[index + 1 :] for name in s.conjunct.columns}
+            later.update(self._plan.schema.names)
+            # What is held must cover all rows that are left, not only those that were undecided.
+            is_whole = wanted is rows or wanted == rows
+            passed = self._run_step(step, wanted, later if is_whole else set())
+            rows = passed if is_whole else rows.difference(wanted).union(passed)
+            if is_first and self._known.is_kept:
+                self._passed.note_first_step(step.index, rows)
+            is_first = False
+        return rows
 
-    def _run_step(
-        self, step: FilterStep, wanted: RowSelection, ahead: RowSelection, later: set[str]
-    ) -> RowSelection:
-        """Evaluates one step on the rows it is wanted for; the rows that pass."""
-        started, rows_before = time.perf_counter(), self._decoder.rows_decoded
-        cursors = [self._cursors[name] for name in step.conjunct.columns]
-        values = read_columns(cursors, wanted, self._decoder, ahead)
+    def _run_step(self, step: FilterStep, rows: RowSelection, later: set[str]) -> RowSelection:
+        """Evaluates one step on rows; those that pass."""
+        started = time.perf_counter()
+        columns = [self._columns[name] for name in step.conjunct.columns]
+        decoders = [column.decoder for column in columns if column.decoder is not None]
+        rows_before = sum(decoder.rows_decoded for decoder in decoders)
+        passed = self._test(step, columns, rows, later)
         decoded = time.perf_counter()
-        answers = self._evaluate(step, cursors, values, wanted)
-        among = RowSelection.from_filters(answers)
-        passed = wanted.and_then(among)
-        self._applier.tell(passed, wanted, among, answers)
+        if passed is None:
+            values = [column.read(rows) for column in columns]
+            decoded = time.perf_counter()
+            answers = self._evaluate(step, columns, values, rows.row_count)
+            passed = rows.and_then(RowSelection.from_filters(answers))
+            for column, array in zip(columns, values, strict=True):
+                if column.name in later:
+                    column.hold(rows, array)
         evaluated = time.perf_counter()
-        for cursor, array in zip(cursors, values, strict=True):
-            is_needed = cursor.name in later or cursor.name in self._plan.schema.names
-            if is_needed and cursor.column is not None:
-                cursor.replace_held(wanted, array, ahead)
-        elapsed_s = time.perf_counter() - started
-        counts = {"rows_in": wanted.row_count, "rows_out": passed.row_count}
+        counts = {"rows_in": rows.row_count, "rows_out": passed.row_count}
+        rows_decoded = sum(decoder.rows_decoded for decoder in decoders) - rows_before
         self._order.observe(
             step,
             **counts,
-            rows_decoded=(self._decoder.rows_decoded - rows_before) // max(1, len(cursors)),
+            rows_decoded=rows_decoded // max(1, len(columns)),
             decode_s=decoded - started,
             evaluate_s=evaluated - decoded,
         )
-        self._context.metrics.add_step(str(step.conjunct), **counts, elapsed_s=elapsed_s)
+        self.context.metrics.add_step(str(step.conjunct), **counts, elapsed_s=evaluated - started)
         return passed
+
+    def _test(
+        self, step: FilterStep, columns: Sequence[Column], rows: RowSelection, later: set[str]
+    ) -> RowSelection | None:
+        """The rows that pass, tested by kernels on what the pages store; None if they cannot."""
+        if len(columns) != 1 or columns[0].decoder is None or columns[0].is_held:
+            return None
+        column, decoder = columns[0], columns[0].decoder
+        found = decoder.filter(
+            rows,
+            step.conjunct.tree,
+            self._dictionary_passes(step, column, rows),
+            is_held=column.name in later,
+        )
+        if found is None:
+            return None
+        passed, values = found
+        if values is not None:
+            column.hold_stored(passed, values)
+        return passed
+
+    def _dictionary_passes(
+        self, step: FilterStep, column: Column, rows: RowSelection
+    ) -> npt.NDArray[np.bool_] | None:
+        """Which values of the column's dictionary pass, where DataFusion has to be asked."""
+        known = self._passes.get(step.index)
+        assert column.decoder is not None
+        if known is not None or column.decoder.can_test(step.conjunct.tree):
+            return known
+        if step.conjunct.conjunct.is_volatile or not column.decoder.is_all_dictionary():
+            return None
+        values = column.decoder.load_dictionary()
+        if values is None or len(values) >= rows.row_count:
+            return None
+        try:
+            known = evaluate_dictionary(step.conjunct, column.name, column.data_type, values)
+        except EvaluationError:
+            # Perhaps on a value that no row left holds.
+            return None
+        self.context.metrics.add(dictionary_evaluations=1)
+        self._passes[step.index] = known
+        return known
 
     def _evaluate(
         self,
         step: FilterStep,
-        cursors: Sequence[ColumnCursor],
+        columns: Sequence[Column],
         values: Sequence[Values],
-        wanted: RowSelection,
-    ) -> list[Filter]:
-        if len(cursors) == 1 and cursors[0].is_encoded and pa.types.is_dictionary(values[0].type):
-            masks = self._evaluate_encoded(step, cursors[0], values[0], wanted)
-            if masks is not None:
-                return masks
-        if len(cursors) == 1 and cursors[0].column is not None:
+        row_count: int,
+    ) -> list[pa.BooleanArray]:
+        if len(columns) == 1 and columns[0].decoder is not None:
             answer = step.conjunct.answer(values[0])
             if answer is not None:
                 return [answer]
-        arrays = [c.to_table_type(v) for c, v in zip(cursors, values, strict=True)]
+        if not columns:
+            # Rows are all that counts.
+            return [step.conjunct.evaluate(pa.record_batch([pa.nulls(row_count)], names=[""]))]
         # Nullability is part of what DataFusion folds by.
-        fields = [self._plan.filter_schema.field(cursor.name) for cursor in cursors]
-        return evaluate_arrays(step, arrays, fields, wanted.row_count)
-
-    def _evaluate_encoded(
-        self, step: FilterStep, cursor: ColumnCursor, values: Values, wanted: RowSelection
-    ) -> list[Filter] | None:
-        """Evaluates on dictionaries; None where that is no gain, or fails on a value."""
-        chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
-        known = self._known_passes(chunks, wanted)
-        unknown = [
-            len(chunk.dictionary)
-            for chunk, passes in zip(chunks, known, strict=True)
-            if step.index not in passes
-        ]
-        if unknown and (step.conjunct.conjunct.is_volatile or sum(unknown) >= len(values)):
-            return None
-        masks: list[Filter] = []
-        for chunk, passes in zip(chunks, known, strict=True):
-            if step.index not in passes:
-                try:
-                    passes[step.index] = self._evaluate_dictionary(step, cursor, chunk.dictionary)
-                except EvaluationError:
-                    # Perhaps on a value that no row left holds.
-                    return None
-            if len(passes[step.index]) != len(chunk.dictionary) + 1:
-                return None
-            masks.append(_looked_up(chunk, passes[step.index]))
-        self._context.metrics.add(dictionary_evaluations=len(masks))
-        return masks
-
-    def _known_passes(
-        self, chunks: Sequence[pa.DictionaryArray], wanted: RowSelection
-    ) -> list[DictionaryPasses]:
-        """By chunk of values: what is known of its dictionary, to be added to."""
-        assert self._bundle is not None
-        left = self._bundle.left
-        if len(left) == len(chunks) == 1:
-            return [left[0].passes]
-        # Which row group a chunk is of shows only where all rows are there.
-        if wanted.selects_all() and [len(chunk) for chunk in chunks] == self._bundle.row_counts:
-            return [group.passes for group in left]
-        return [{} for _ in chunks]
-
-    def _evaluate_dictionary(
-        self, step: FilterStep, cursor: ColumnCursor, dictionary: pa.Array
-    ) -> npt.NDArray[np.bool_]:
-        """Which values pass, and last whether null does."""
-        plain = plain_passes(step.conjunct, dictionary)
-        if plain is not None:
-            return plain
-        every = pa.concat_arrays([dictionary, pa.nulls(1, dictionary.type)])
-        field = pa.field(cursor.name, cursor.data_type)
-        answers = evaluate_arrays(step, [cursor.to_table_type(every)], [field], len(every))
-        return np.concatenate([filter_to_mask(answer) for answer in answers])
-
-
-def _looked_up(values: pa.DictionaryArray, passes: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Which of the values pass, by their codes."""
-    codes = values.indices
-    if codes.null_count:
-        codes = pc.fill_null(codes, len(values.dictionary))
-    # By bytes, and by Arrow: numpy would hold the GIL, and bits take Arrow twice as long.
-    answers = pa.array(passes.view(np.uint8)).take(codes)
-    return answers.to_numpy().view(np.bool_)
-
-
-def evaluate_arrays(
-    step: FilterStep, arrays: Sequence[Values], fields: Sequence[pa.Field], row_count: int
-) -> list[Filter]:
-    """Evaluates a step on arrays of its columns; answers for one stretch of rows after another."""
-    if not fields:
-        # A conjunct without columns: rows are all that counts.
-        rows = pa.nulls(row_count)
-        return [step.conjunct.evaluate(pa.record_batch([rows], names=[""]))]
-    table = pa.Table.from_arrays(list(arrays), schema=pa.schema(fields))
-    return [step.conjunct.evaluate(batch) for batch in batches_of(table)]
+        fields = [self._plan.filter_schema.field(column.name) for column in columns]
+        table = pa.Table.from_arrays(list(values), schema=pa.schema(fields))
+        return [step.conjunct.evaluate(batch) for batch in batches_of(table)]

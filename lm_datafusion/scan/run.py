@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from lm_datafusion.formats.parquet.cache import FACTS
 from lm_datafusion.scan.adaptive_order import AdaptiveOrder
-from lm_datafusion.scan.apply import batches_of
-from lm_datafusion.scan.bundle import plan_bundles, split_bundle
+from lm_datafusion.scan.batches import batches_of, counted_batches
 from lm_datafusion.scan.condition_cache import CONDITIONS
 from lm_datafusion.scan.first_rows import FirstRowsWalk, plan_fetch
 from lm_datafusion.scan.limit import RowBudget
@@ -23,7 +22,7 @@ from lm_datafusion.scan.pool import OrderedPool
 from lm_datafusion.scan.prune import PruningContext
 from lm_datafusion.scan.row_group import RowGroupReader
 from lm_datafusion.scan.step_history import STEPS, file_versions, step_keys
-from lm_datafusion.scan.walk import RowGroupScan, counted_batches
+from lm_datafusion.scan.walk import RowGroupScan
 from lm_datafusion.storage import LazyFile, MeteredFile
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
     from lm_datafusion.metrics import ScanMetrics
     from lm_datafusion.plan import FilePlan, ReadPlan
-    from lm_datafusion.scan.bundle import Places
     from lm_datafusion.scan.first_rows import Found
     from lm_datafusion.scan.step_history import Measured
     from lm_datafusion.storage import FileVersion, OpenFile
@@ -97,8 +95,8 @@ class ScanRun:
     def _all_batches(self) -> Generator[pa.RecordBatch]:
         budget = self._budget()
         pool = OrderedPool(
-            plan_bundles(self._plan, is_order_known=self._order.is_known),
-            lambda places: self._scan(places, budget),
+            range(len(self._plan.tasks)),
+            lambda index: self._scan(index, budget),
             workers=self._plan.options.worker_count,
             queue_size=self._plan.options.queue_batches,
             should_begin=None if budget is None else budget.should_begin,
@@ -125,29 +123,20 @@ class ScanRun:
         has_filter = bool(self._plan.row_filter.steps)
         return RowBudget(self._plan.limit, counts, has_filter=has_filter)
 
-    def _scan(self, places: Places, budget: RowBudget | None) -> Iterator[pa.RecordBatch]:
-        task = self._plan.tasks[places[0]]
+    def _scan(self, index: int, budget: RowBudget | None) -> Iterator[pa.RecordBatch]:
         try:
-            file = self._handles.open(task.file.version)
-            index_file = self._index_file(file)
-            bundles: Iterable[Places] = (places,)
-            if len(places) > 1:
-                facts = self._context(task.file, file).facts
-                bundles = split_bundle(places, self._plan, facts, index_file)
-            for bundle in bundles:
-                reader = self.open_reader(*bundle)
-                yield from RowGroupScan(self._plan, reader, bundle[0], budget).batches()
+            reader = self.open_reader(index)
+            yield from RowGroupScan(self._plan, reader, index, budget).batches()
         finally:
-            for place in places:
-                self._handles.release(self._plan.tasks[place].file.version)
+            self._handles.release(self._plan.tasks[index].file.version)
 
-    def open_reader(self, *places: int) -> RowGroupReader:
-        """A reader of the row group at a place of the plan, or of several of a file as one."""
-        tasks = [self._plan.tasks[place] for place in places]
-        file = self._handles.open(tasks[0].file.version)
-        context = self._context(tasks[0].file, file)
+    def open_reader(self, index: int) -> RowGroupReader:
+        """A reader of the row group of a task of the plan."""
+        task = self._plan.tasks[index]
+        file = self._handles.open(task.file.version)
+        context = self._context(task.file, file)
         files = (file, self._index_file(file))
-        return RowGroupReader(self._plan, tasks, context, self._order, files)
+        return RowGroupReader(self._plan, task, context, self._order, files)
 
     def _index_file(self, file: OpenFile) -> OpenFile:
         return MeteredFile(file, lambda n: self._metrics.add(bytes_metadata=n))

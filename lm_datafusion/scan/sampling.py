@@ -91,4 +91,4 @@ def _look(reader: RowGroupReader, row_count: int) -> None:
     walk = WindowWalk(access.selection, edges)
     window = walk.next_window(row_count)
     if window is not None:
-        reader.filter(window, walk.ahead)
+        reader.filter(window)

@@ -1,4 +1,4 @@
-"""One row group, or several as one, from one end to the other.
+"""One row group, from one end to the other.
 
 In: a reader of a row group. Out: record batches of its matching rows, in the order of the plan.
 
@@ -13,25 +13,23 @@ Invariant: rows come in the order of the file, or in exactly the reverse of it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
+import numpy as np
 
-from lm_datafusion.scan.apply import batches_of, reverse_values
+from lm_datafusion.scan.batches import counted_batches, make_batches, reverse_values
 from lm_datafusion.scan.windows import WindowWalk, count_windows, page_edges, plan_edges
+from lm_datafusion.selection import RowSelection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     import numpy.typing as npt
+    import pyarrow as pa
 
     from lm_datafusion.plan import ReadPlan, RowGroupAccess
     from lm_datafusion.scan.limit import RowBudget
     from lm_datafusion.scan.row_group import RowGroupReader
-    from lm_datafusion.selection import RowSelection
-
-    Values: TypeAlias = pa.Array | pa.ChunkedArray
 
 
 class RowGroupScan:
@@ -65,16 +63,16 @@ class RowGroupScan:
         last_rows = 0
         while (window := walk.next_window(self._window_rows(last_rows, most_rows))) is not None:
             last_rows = window.row_count
-            selection = self._kept(self._reader.filter(window, walk.ahead))
+            selection = self._kept(self._reader.filter(window))
             self._reader.note_window(selection, last_rows)
             if self._budget is not None:
                 self._budget.note(self._place, visited=last_rows, found=selection.row_count)
             if selection.selects_any():
-                yield from self._project(selection, walk.ahead)
+                yield from self._project(selection)
             if self._budget is not None and not self._budget.missing(self._place):
                 self._reader.early_stop(walk.ahead, names)
                 return
-            self._reader.leave(walk.ahead)
+            self._reader.release()
 
     def _windows(self, access: RowGroupAccess, names: list[str]) -> tuple[WindowWalk, int]:
         """Windows, and how many rows one may have."""
@@ -111,29 +109,35 @@ class RowGroupScan:
             return selection.offset(max(0, selection.row_count - missing))
         return selection.limit(missing)
 
-    def _project(self, selection: RowSelection, ahead: RowSelection) -> Iterator[pa.RecordBatch]:
-        schema = self._plan.schema
+    def _project(self, selection: RowSelection) -> Iterator[pa.RecordBatch]:
+        schema, batch_rows = self._plan.schema, self._plan.options.batch_rows
         if self._budget is None:
             # With a limit, rows count when they are handed out: another worker may be sooner.
             self._reader.context.metrics.add(rows_selected=selection.row_count)
-        values = self._reader.read(schema.names, selection, ahead)
         self._reader.check_unchanged()
         if not schema.names:
-            yield from counted_batches(selection.row_count, self._plan.options.batch_rows)
+            yield from counted_batches(selection.row_count, batch_rows)
             return
-        if self._plan.is_reverse:
-            values = [reverse_values(array) for array in values]
-        batch_rows = self._plan.options.batch_rows
-        # Codes become text for as many rows as are handed out, not for a whole window.
-        for start in range(0, selection.row_count, batch_rows):
-            part = [array.slice(start, batch_rows) for array in values]
-            arrays = self._reader.to_table_types(schema.names, part)
-            table = pa.Table.from_arrays(arrays, schema=schema)
-            yield from batches_of(table, batch_rows)
+        for part in _split(selection, batch_rows, is_reverse=self._plan.is_reverse):
+            values = self._reader.read(schema.names, part)
+            self._reader.check_unchanged()
+            if self._plan.is_reverse:
+                values = [reverse_values(array) for array in values]
+            yield from make_batches(values, schema, part.row_count)
 
 
-def counted_batches(row_count: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches without columns that know how many rows they have."""
-    for start in range(0, row_count, batch_rows):
-        rows = pa.nulls(min(batch_rows, row_count - start))
-        yield pa.record_batch([rows], names=["rows"]).select([])
+def _split(rows: RowSelection, most_rows: int, *, is_reverse: bool) -> list[RowSelection]:
+    """Rows in parts of so many at most: what is decoded at a time. In reverse, the last first."""
+    if rows.row_count <= most_rows:
+        return [rows]
+    count = rows.row_count
+    if is_reverse:
+        cuts = [(max(0, stop - most_rows), stop) for stop in range(count, 0, -most_rows)]
+    else:
+        cuts = [(start, min(count, start + most_rows)) for start in range(0, count, most_rows)]
+    if rows.selector_count == 1:
+        return [RowSelection.from_consecutive_ranges([cut], rows.total_rows) for cut in cuts]
+    numbers = rows.to_rows()
+    if numbers is None:
+        numbers = rows.to_indices().astype(np.int32)
+    return [RowSelection.from_rows(numbers[a:b], rows.total_rows) for a, b in cuts]

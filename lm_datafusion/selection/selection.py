@@ -3,8 +3,9 @@
 In: filters, ranges, indices, selectors or pages. Out: a `RowSelection`, the algebra on it, and
 what a reader asks of it (rows, runs, pages, byte ranges).
 
-The rows live in one of two backings, `Runs` or `Mask`, picked anew after each operation by
-average run length (`algebra.settle`).
+The rows live in one of two backings, `Runs` or `Mask`, chosen after each operation by average run
+length (`algebra.settle`). A selection made from row numbers (`from_rows`) keeps those, and gets a
+backing when an operation first needs one.
 
 Invariant: a selection is a set of rows out of `total_rows`. The backing decides what an
 operation costs, never what it gives. Trailing skips are kept: `total_rows` changes only in
@@ -27,6 +28,7 @@ from lm_datafusion.selection.filters import filter_to_mask
 from lm_datafusion.selection.mask import Mask
 from lm_datafusion.selection.pages import as_page_locations, check_first_rows, page_stops
 from lm_datafusion.selection.ranges import indices_to_runs, ranges_to_runs, selectors_to_runs
+from lm_datafusion.selection.rows import Rows
 from lm_datafusion.selection.runs import Runs
 from lm_datafusion.selection.selector import RowSelector
 from lm_datafusion.selection.strategy import (
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any, SupportsIndex
 
+    import numpy.typing as npt
     from numpy.typing import ArrayLike
 
     from lm_datafusion.selection.algebra import Backing
@@ -70,7 +73,12 @@ class RowSelection:
         RowSelection[skip 100, select 10, skip 90]
     """
 
-    _backing: Backing
+    _form: Backing | Rows
+
+    @property
+    def _backing(self) -> Backing:
+        form = self._form
+        return form.settled() if isinstance(form, Rows) else form
 
     # ---- constructors ------------------------------------------------------------------
 
@@ -142,6 +150,11 @@ class RowSelection:
         return cls(settle(indices_to_runs(indices, _count(total_rows, "total_rows"))))
 
     @classmethod
+    def from_rows(cls, rows: npt.NDArray[np.int32], total_rows: int) -> RowSelection:
+        """Row numbers in strictly increasing order, as a kernel gives them; not checked."""
+        return cls(Rows(rows, total_rows))
+
+    @classmethod
     def concat(cls, selections: Iterable[RowSelection]) -> RowSelection:
         """Selections one after the other, each speaking of the next rows."""
         backings = [part._backing for part in selections]  # noqa: SLF001 of this very class
@@ -152,12 +165,12 @@ class RowSelection:
     @property
     def total_rows(self) -> int:
         """Number of rows, selected and skipped."""
-        return self._backing.total_rows
+        return self._form.total_rows
 
     @property
     def row_count(self) -> int:
         """Number of selected rows."""
-        return self._backing.row_count
+        return self._form.row_count
 
     @property
     def skipped_row_count(self) -> int:
@@ -182,16 +195,16 @@ class RowSelection:
 
     def selects_any(self) -> bool:
         """Whether some row is selected."""
-        match self._backing:
+        match self._form:
             case Runs(starts=starts):
                 return len(starts) > 0
-            case Mask(row_count=row_count):
+            case Mask(row_count=row_count) | Rows(row_count=row_count):
                 return row_count > 0
 
     def selects_all(self) -> bool:
         """Whether no row is skipped; true of no rows at all."""
-        backing = self._backing
-        if isinstance(backing, Runs) and len(backing.starts) > 1:
+        form = self._form
+        if isinstance(form, Runs) and len(form.starts) > 1:
             return False  # runs do not touch: something is skipped between them
         return self.row_count == self.total_rows
 
@@ -316,7 +329,7 @@ class RowSelection:
             OptionError: The pages do not begin with row 0 or are not sorted.
         """
         first_rows = check_first_rows(first_row_indices)
-        return self._backing.touches(first_rows, page_stops(first_rows, self.total_rows))
+        return self._form.touches(first_rows, page_stops(first_rows, self.total_rows))
 
     def expand_to_pages(self, first_row_indices: ArrayLike) -> RowSelection:
         """Every page that has a selected row, selected wholly.
@@ -388,12 +401,16 @@ class RowSelection:
 
     def to_indices(self) -> Int64Array:
         """The selected rows in order, read-only."""
-        return _read_only(self._backing.to_indices())
+        return _read_only(self._form.to_indices())
+
+    def to_rows(self) -> npt.NDArray[np.int32] | None:
+        """The row numbers that the selection was made from; None if it was made otherwise."""
+        return self._form.rows if isinstance(self._form, Rows) else None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RowSelection):
             return NotImplemented
-        if self._backing is other._backing:
+        if self._form is other._form:
             return True
         if self.total_rows != other.total_rows or self.row_count != other.row_count:
             return False

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # and do not know each other.
 ORDER = (
     ("errors",),
-    ("options", "metrics"),
+    ("options", "metrics", "kernels"),
     ("storage", "predicate", "selection"),
     ("pruning",),
     ("formats",),

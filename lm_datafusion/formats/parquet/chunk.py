@@ -74,6 +74,7 @@ class ChunkFacts:
         "codec",
         "encodings",
         "fixed_length",
+        "is_for_kernels",
         "leaf",
         "metadata",
         "path",
@@ -104,6 +105,8 @@ class ChunkFacts:
         self._column_index: object = _UNKNOWN
         self._bloom_filter: object = _UNKNOWN
         self._page_encodings: dict[int, int] = {}
+        # Whether kernels can decode its pages, once somebody looked.
+        self.is_for_kernels: bool | None = None
         # What a splice says of the chunk whichever of its pages it holds, once it was written.
         self.splice_head: bytes | None = None
 
@@ -199,7 +202,10 @@ class ChunkFacts:
         """
         if self.is_all_dictionary_said() or len(pages) > _HEADERS_WORTH_A_LOOK:
             return True
-        return any(self._load_encoding(file, page) in DICTIONARY_ENCODINGS for page in pages)
+        try:
+            return any(self._load_encoding(file, page) in DICTIONARY_ENCODINGS for page in pages)
+        except (ThriftError, StorageError):
+            return True  # whoever decodes the page says what is wrong with it
 
     def is_all_dictionary_said(self) -> bool:
         """Whether the writer says that every data page is dictionary-coded."""
@@ -253,7 +259,11 @@ class ChunkFacts:
         )
 
     def _walked_pages(self, file: OpenFile) -> PageTable | None:
-        """Page locations from the headers, where headers tell rows."""
+        """Page locations from the headers, where headers tell rows.
+
+        Sizes come from the headers alone: old writers leave the dictionary page's header out of
+        the chunk's size (PARQUET-816), so that its last page ends behind what the footer says.
+        """
         if self.tail is not None and self.tail.is_encrypted:
             return None
         offsets: list[int] = []
@@ -273,7 +283,7 @@ class ChunkFacts:
                 position += length
         except (ThriftError, StorageError):
             return None
-        if position != stop or sum(rows) != self.row_count:
+        if sum(rows) != self.row_count or position > file.version.size_bytes:
             return None
         first_rows = np.concatenate([[0], np.cumsum(rows)[:-1]]) if rows else np.zeros(0)
         return PageTable(
@@ -296,7 +306,7 @@ class ChunkFacts:
     def _load_header(self, file: OpenFile, position: int) -> PageHeader:
         guess = _HEADER_GUESS_BYTES
         while True:
-            length = min(guess, self.byte_range.stop - position)
+            length = min(guess, file.version.size_bytes - position)
             try:
                 return parse_page_header(file.fetch_ranges([ByteRange(position, length)])[0])
             except NeedMoreData:

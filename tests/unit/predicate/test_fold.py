@@ -55,11 +55,14 @@ TREES = [
     ("flag", ["flag"], "flag = True"),
     ("NOT flag", ["flag"], "NOT flag = True"),
     ("flag IS NOT TRUE", ["flag"], "NOT flag = True IS TRUE"),
-    ("s LIKE 'ab%'", "s", "s LIKE 'ab'%"),
-    ("v LIKE 'ab%'", "v", "v LIKE 'ab'%"),
-    ("s NOT LIKE 'a_%'", "s", "NOT s LIKE 'a'%"),
-    ("starts_with(s, 'ab')", "s", "s LIKE 'ab'%"),
-    ("s LIKE '%ab'", "s", "..."),
+    ("s LIKE 'ab%'", "s", "s LIKE 'ab%'"),
+    ("v LIKE 'ab%'", "v", "v LIKE 'ab%'"),
+    ("s NOT LIKE 'a_%'", "s", "NOT s LIKE 'a'..."),
+    ("starts_with(s, 'ab')", "s", "s LIKE 'ab%'"),
+    ("s LIKE '%ab'", "s", "s LIKE '%ab'"),
+    ("s LIKE '%a%%b%'", "s", "s LIKE '%a%b%'"),
+    ("s LIKE '_a%'", "s", "..."),
+    ("octet_length(s) > 3", "s", "octet_length(s) > 3"),
     ("s ILIKE 'ab%'", "s", "..."),
     ("st['x'] = 1", ["st"], "st.x = 1"),
     ("a = b", "ab", "..."),
@@ -91,11 +94,18 @@ def test_whether_a_value_can_make_it_fail(text, columns, can_fail):
     assert bound(text, columns).can_fail is can_fail
 
 
-def test_prefix_is_exact_only_for_a_trailing_wildcard():
-    assert bound("s LIKE 'ab%'", "s").tree.is_exact
-    assert not bound("s LIKE 'ab%c'", "s").tree.is_exact
-    assert not bound("s LIKE 'ab_'", "s").tree.is_exact
-    assert not bound(r"s LIKE 'ab\%'", "s").tree.is_exact
+def test_a_pattern_is_a_prefix_only_with_one_wildcard_at_its_end():
+    assert bound("s LIKE 'ab%'", "s").tree.is_prefix
+    assert not bound("s LIKE 'ab%c'", "s").tree.is_prefix
+    assert not bound("s LIKE 'ab_'", "s").tree.is_prefix
+    assert not bound(r"s LIKE 'ab\%'", "s").tree.is_prefix
+
+
+def test_a_pattern_with_an_underscore_or_an_escape_says_its_prefix_only():
+    for pattern in ("ab_", "ab_%c", r"ab\%", "ab%c_"):
+        tree = bound(f"s LIKE '{pattern}'", "s").tree
+        assert not tree.is_whole
+        assert tree.prefix == b"ab"
 
 
 @pytest.mark.parametrize(

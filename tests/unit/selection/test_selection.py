@@ -209,7 +209,7 @@ class TestValue:
 
     def test_frozen(self):
         with pytest.raises(AttributeError):
-            RowSelection.all(3)._backing = None  # type: ignore[misc,assignment]
+            RowSelection.all(3)._form = None  # type: ignore[misc,assignment]
 
     @pytest.mark.parametrize("step", [2, 100])
     def test_arrays_are_read_only_also_after_pickling(self, step):

@@ -1,0 +1,373 @@
+"""Flat columns, decoded by compiled kernels.
+
+In: a column chunk and the rows wanted. Out: exactly those rows as an Arrow array, or the rows that
+pass a condition.
+
+1. The page table says which pages hold the rows; only those are fetched, neighbours in one read.
+2. A kernel opens one page after the other, and takes what is wanted from each.
+
+Memory is used again: fetched bytes and a kernel's scratch belong to the thread.
+
+Invariant: what kernels do not know raises `UnsupportedPageError`, and pages that are not as they
+should be raise `PageError`. Nothing that is handed out points into memory that is used again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lm_datafusion.kernels.columns import (
+    BooleanBuilder,
+    Dictionary,
+    FixedBuilder,
+    TextBuilder,
+    filter_rows,
+    read_rows,
+    rows_of_mask,
+    rows_of_ranges,
+)
+from lm_datafusion.kernels.pages import PageError, PageReader, Scratch, UnsupportedPageError
+from lm_datafusion.predicate.kinds import is_text, is_text_or_bytes
+from lm_datafusion.selection import RowSelection
+from lm_datafusion.storage import ByteRange, coalesce
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy.typing as npt
+
+    from lm_datafusion.formats.parquet.chunk import ChunkFacts
+    from lm_datafusion.kernels.columns import Builder, ValueTest
+    from lm_datafusion.selection import PageLocations
+    from lm_datafusion.storage import OpenFile
+
+    Rows = npt.NDArray[np.int32]
+
+# pyarrow's names of codecs, as chunks have them, and as `pyarrow.Codec` does.
+_CODECS: Final = {
+    "SNAPPY": "snappy",
+    "GZIP": "gzip",
+    "BROTLI": "brotli",
+    "ZSTD": "zstd",
+    "LZ4": "lz4_raw",
+}
+_STORED_WIDTHS: Final = {"INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8}
+# Text is at most this long in one array: its offsets have 32 bits.
+MOST_ROWS: Final = 2**31 - 1
+
+
+class _Workspace(threading.local):
+    """What a thread works with: scratch memory, room for fetched bytes, codecs."""
+
+    def __init__(self) -> None:
+        self.scratch = Scratch()
+        self.room: pa.Buffer = pa.allocate_buffer(1 << 16)
+        self.codecs: dict[str, pa.Codec] = {}
+
+    def fetch(self, file: OpenFile, ranges: list[ByteRange], length: int) -> pa.Buffer:
+        """The bytes of ranges, one behind the other, until the next call."""
+        if self.room.size < length:
+            self.room = pa.allocate_buffer(length + length // 4)
+        file.fetch_into(ranges, memoryview(self.room).cast("B")[:length])
+        return self.room.slice(0, length)
+
+    def decompress(self, codec: str) -> Callable[..., pa.Buffer] | None:
+        """What decompresses the pages of a chunk; None if they are not compressed."""
+        if codec == "UNCOMPRESSED":
+            return None
+        found = self.codecs.get(codec)
+        if found is None:
+            found = self.codecs[codec] = pa.Codec(_CODECS[codec])
+        return found.decompress
+
+
+_WORKSPACE: Final = _Workspace()
+
+
+def can_decode(chunk: ChunkFacts, stored: pa.DataType) -> bool:
+    """Whether kernels may know a chunk's pages, as far as its metadata tells."""
+    return (
+        chunk.leaf.max_repetition_level == 0
+        and len(chunk.leaf.path) == 1
+        and chunk.leaf.max_definition_level <= 1
+        and (chunk.codec in _CODECS or chunk.codec == "UNCOMPRESSED")
+        and chunk.row_count <= MOST_ROWS
+        and not chunk.metadata.file_path
+        and not (chunk.tail is not None and chunk.tail.is_encrypted)
+        and _make_builder(chunk, stored, stored, None) is not None
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fetch:
+    """Pages to read: their byte ranges, and where each begins when those lie together."""
+
+    ranges: list[ByteRange]
+    length: int
+    numbers: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    first_rows: npt.NDArray[np.int64]
+    row_ends: npt.NDArray[np.int64]
+    has_dictionary: bool
+
+
+class KernelDecoder:
+    """One flat column of one row group. Not to be used by two threads at the same time."""
+
+    def __init__(
+        self,
+        chunk: ChunkFacts,
+        stored: pa.DataType,
+        given: pa.DataType,
+        files: tuple[OpenFile, OpenFile],
+    ) -> None:
+        """Prepares to decode.
+
+        Args:
+            chunk: The column chunk.
+            stored: Its Arrow type, as the file says.
+            given: The type wanted; another kind of text than `stored` is made at once, any other
+                type is left to the caller to cast to.
+            files: Where pages come from, and the same for what counts as metadata.
+        """
+        self._chunk = chunk
+        self._stored = stored
+        self._given = _given_type(stored, given)
+        self._file, self._index_file = files
+        self._reader = PageReader(chunk.leaf.max_definition_level)
+        self._dictionary: Dictionary | None = None
+        self._is_dictionary_loaded = False
+        self._numbers = np.zeros(0, dtype=np.int64)
+        self._bytes_fetched = 0
+
+    def take_bytes_fetched(self) -> int:
+        """Bytes fetched since the last call."""
+        count, self._bytes_fetched = self._bytes_fetched, 0
+        return count
+
+    @property
+    def rows_decoded(self) -> int:
+        """Rows of all pages that were opened."""
+        return self._reader.rows_decoded
+
+    def read(self, locations: PageLocations, rows: RowSelection) -> pa.Array:
+        """Values of rows, in the type that is given."""
+        wanted, start, stop = _row_numbers(rows)
+        self._fetch(locations, rows)
+        with self._pages_named():
+            return read_rows(self._reader, self._builder(), wanted, start, stop)
+
+    def filter(
+        self,
+        locations: PageLocations,
+        rows: RowSelection,
+        test: ValueTest | None,
+        passes: npt.NDArray[np.bool_] | None,
+        *,
+        is_held: bool,
+    ) -> tuple[RowSelection, pa.Array | None]:
+        """The rows that pass a condition.
+
+        Args:
+            locations: The pages of the chunk.
+            rows: Rows to test.
+            test: The condition; None if all pages are coded and `passes` is known.
+            passes: Which values of the dictionary pass, and last whether null does, if known.
+            is_held: Whether values of the rows that pass are wanted too.
+        """
+        wanted, start, stop = _row_numbers(rows)
+        self._fetch(locations, rows)
+        dictionary = self._dictionary
+        null_passes = passes is not None and bool(passes[-1])
+        answers: npt.NDArray[np.uint8] | None = None
+        if dictionary is not None:
+            if passes is not None and len(passes) == dictionary.value_count + 1:
+                answers = passes[:-1].view(np.uint8)
+            elif test is not None:
+                answers, null_passes = dictionary.test(test), False
+            else:
+                raise UnsupportedPageError("nobody knows which values of the dictionary pass")
+        builder = self._builder() if is_held and not null_passes else None
+        with self._pages_named():
+            found, values = filter_rows(
+                self._reader,
+                test,
+                dictionary,
+                answers,
+                wanted,
+                start,
+                stop,
+                null_passes=null_passes,
+                builder=builder,
+            )
+        if len(found) == rows.row_count:
+            return rows, values
+        return RowSelection.from_rows(found, rows.total_rows), values
+
+    def load_dictionary(self, locations: PageLocations) -> pa.Array | None:
+        """The values of the dictionary; None if the chunk has none."""
+        length = int(locations.offsets[0]) - self._chunk.byte_range.offset
+        if not self._is_dictionary_loaded and length > 0:
+            where = ByteRange(self._chunk.byte_range.offset, length)
+            self._open_dictionary(_WORKSPACE.fetch(self._file, [where], length))
+            self._bytes_fetched += length
+        if self._dictionary is None:
+            return None
+        return self._dictionary.to_array(self._builder())
+
+    def _fetch(self, locations: PageLocations, rows: RowSelection) -> None:
+        """Makes the pages that hold rows, and the dictionary, ready for the reader."""
+        fetch = self._plan_fetch(locations, rows)
+        buffer = _WORKSPACE.fetch(self._file, fetch.ranges, fetch.length)
+        self._bytes_fetched += fetch.length
+        if fetch.has_dictionary:
+            self._open_dictionary(buffer)
+        self._numbers = fetch.numbers
+        self._reader.set_pages(
+            _WORKSPACE.scratch,
+            _WORKSPACE.decompress(self._chunk.codec),
+            buffer,
+            fetch.numbers,
+            fetch.starts,
+            fetch.first_rows,
+            fetch.row_ends,
+        )
+
+    @contextlib.contextmanager
+    def _pages_named(self) -> Iterator[None]:
+        """Lets the reader go in the end; errors name a page by its number in the chunk."""
+        try:
+            yield
+        except PageError as error:
+            if error.page is not None:
+                error.page = int(self._numbers[error.page])
+            raise
+        finally:
+            self._reader.release()
+
+    def _open_dictionary(self, buffer: pa.Buffer) -> None:
+        self._dictionary = Dictionary(buffer, 0, _WORKSPACE.decompress(self._chunk.codec))
+        self._is_dictionary_loaded = True
+
+    def _plan_fetch(self, locations: PageLocations, rows: RowSelection) -> _Fetch:
+        if not self._is_dictionary_loaded and rows.selects_all():
+            return self._plan_whole(locations)
+        first_rows = locations.first_rows
+        touched = np.flatnonzero(rows.page_mask(first_rows))
+        # The page that was opened last is still there.
+        is_kept = touched == self._reader.kept_page
+        offsets = locations.offsets[touched]
+        sizes = np.where(is_kept, 0, locations.sizes[touched])
+        start = self._chunk.byte_range.offset
+        dictionary = 0
+        if not self._is_dictionary_loaded and self._chunk.needs_dictionary(
+            self._index_file, touched.tolist()
+        ):
+            dictionary = int(locations.offsets[0]) - start
+        ranges = [
+            ByteRange(offset, size)
+            for offset, size in zip(offsets.tolist(), sizes.tolist(), strict=True)
+            if size
+        ]
+        if dictionary:
+            ranges.insert(0, ByteRange(start, dictionary))
+        ends = dictionary + np.cumsum(sizes)
+        row_ends = np.append(first_rows[1:], self._chunk.row_count)[touched]
+        return _Fetch(
+            ranges=list(coalesce(ranges)),
+            length=dictionary + int(sizes.sum()),
+            numbers=touched,
+            starts=np.where(is_kept, -1, ends - sizes),
+            first_rows=first_rows[touched],
+            row_ends=row_ends,
+            has_dictionary=dictionary > 0,
+        )
+
+    def _plan_whole(self, locations: PageLocations) -> _Fetch:
+        """The chunk as it stands, in one read."""
+        start = self._chunk.byte_range.offset
+        stop = int(locations.offsets[-1] + locations.sizes[-1])
+        first_rows = locations.first_rows
+        return _Fetch(
+            ranges=[ByteRange(start, stop - start)],
+            length=stop - start,
+            numbers=np.arange(len(locations.offsets)),
+            starts=locations.offsets - start,
+            first_rows=first_rows,
+            row_ends=np.append(first_rows[1:], self._chunk.row_count),
+            has_dictionary=int(locations.offsets[0]) > start,
+        )
+
+    def _builder(self) -> Builder:
+        builder = _make_builder(self._chunk, self._stored, self._given, self._dictionary)
+        assert builder is not None
+        return builder
+
+
+def _row_numbers(rows: RowSelection) -> tuple[Rows | None, int, int]:
+    """Rows as kernels take them: numbers, or None for all of a range; and the range."""
+    numbers = rows.to_rows()
+    if numbers is not None:
+        return numbers, 0, rows.total_rows
+    if rows.selects_all():
+        return None, 0, rows.total_rows
+    if rows.prefers_mask():
+        return rows_of_mask(rows.to_mask().view(np.uint8)), 0, rows.total_rows
+    starts, stops = rows.to_ranges()
+    if len(starts) == 1:
+        return None, int(starts[0]), int(stops[0])
+    return rows_of_ranges(starts, stops, rows.row_count), 0, rows.total_rows
+
+
+def _given_type(stored: pa.DataType, given: pa.DataType) -> pa.DataType:
+    """The type that values are made in: that wanted, if both are text or bytes."""
+    if not is_text_or_bytes(stored):
+        return stored
+    wanted = given if is_text_or_bytes(given) else stored
+    # Long offsets are the caller's to make.
+    return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(wanted, wanted)
+
+
+def _make_builder(
+    chunk: ChunkFacts, stored: pa.DataType, given: pa.DataType, dictionary: Dictionary | None
+) -> Builder | None:
+    """What makes arrays of a type from values of a chunk; None if nothing does."""
+    physical = chunk.physical_type
+    if physical == "BYTE_ARRAY" and is_text_or_bytes(stored):
+        given = _given_type(stored, given)
+        is_view = pa.types.is_string_view(given) or pa.types.is_binary_view(given)
+        return TextBuilder(given, dictionary, is_text=is_text(given), is_view=is_view)
+    if physical == "BOOLEAN" and pa.types.is_boolean(stored):
+        return BooleanBuilder()
+    if physical == "FIXED_LEN_BYTE_ARRAY":
+        width = chunk.fixed_length or 0
+        is_same = stored == pa.float16() or stored == pa.binary(width)
+        return FixedBuilder(stored, width, width, dictionary) if is_same and width else None
+    width = _STORED_WIDTHS.get(physical, 0)
+    if not width or not _has_same_bits(physical, stored):
+        return None
+    return FixedBuilder(stored, width, stored.bit_width // 8, dictionary)
+
+
+def _has_same_bits(physical: str, data_type: pa.DataType) -> bool:
+    """Whether an Arrow value is the stored one, perhaps narrowed or widened."""
+    types = pa.types
+    if physical == "FLOAT":
+        return bool(types.is_float32(data_type))
+    if physical == "DOUBLE":
+        return bool(types.is_float64(data_type))
+    if types.is_decimal128(data_type):
+        return True
+    if physical == "INT32":
+        is_small = types.is_integer(data_type) and data_type.bit_width <= 32
+        return bool(is_small or types.is_date32(data_type) or types.is_time32(data_type))
+    is_wide = types.is_integer(data_type) and data_type.bit_width == 64
+    # No file stores seconds: where Arrow has them, values are converted.
+    is_time = types.is_timestamp(data_type) and data_type.unit != "s"
+    return bool(is_wide or is_time or types.is_time64(data_type))

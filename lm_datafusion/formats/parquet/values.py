@@ -1,0 +1,83 @@
+"""Decoded values: the selected ones of them, and text in the layouts PyArrow can work on.
+
+In: an array and a selection over its rows. Out: the selected values.
+
+Measured with `tests/benchmark/bench_selection.py`: `take` wins for a few rows in a hundred,
+`filter` for short runs, slices for long ones.
+
+Invariant: `len(result) == selection.row_count`; the order of rows is kept. A small result does
+not keep the memory of a large array alive.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from lm_datafusion.kernels import kernel_info
+from lm_datafusion.selection import RowSelection, RowSelectionStrategy
+
+if TYPE_CHECKING:
+    Values: TypeAlias = pa.Array | pa.ChunkedArray
+
+SPARSE_FRACTION = 0.02
+# Below this share a slice is copied, so that it does not hold on to the rest.
+OWN_MEMORY_FRACTION = 0.25
+
+
+def select_values(values: Values, selection: RowSelection) -> Values:
+    """The selected values, in order."""
+    if selection.selects_all():
+        return values
+    if not selection.selects_any():
+        return values.slice(0, 0)
+    if _is_view(values.type):
+        return take_values(values, pa.array(selection.to_indices().astype(np.int32)))
+    share = selection.row_count / selection.total_rows
+    is_in_chunks = isinstance(values, pa.ChunkedArray)
+    # Arrow takes from chunks by putting them together, dictionaries too.
+    if share < SPARSE_FRACTION and not (is_in_chunks and pa.types.is_dictionary(values.type)):
+        return values.take(pa.array(selection.to_indices()))
+    if selection.strategy() is RowSelectionStrategy.MASK or is_in_chunks:
+        return values.filter(_packed(selection))
+    starts, stops = selection.to_ranges()
+    parts = [
+        values.slice(start, stop - start)
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
+    ]
+    if len(parts) == 1 and share >= OWN_MEMORY_FRACTION:
+        return parts[0]
+    return pa.concat_arrays([*parts, values.slice(0, 0)])
+
+
+def take_values(values: Values, rows: pa.Array) -> Values:
+    """Values by position; PyArrow has no `take` for views."""
+    if not _is_view(values.type):
+        return values.take(rows)
+    if kernel_info().is_active and isinstance(values, pa.Array):
+        from lm_datafusion.kernels.columns import take_views
+
+        return take_views(values, rows.to_numpy().astype(np.int32, copy=False))
+    return without_views(values).take(rows).cast(values.type)
+
+
+def without_views(values: Values) -> Values:
+    """Views as plain text or bytes: PyArrow cannot filter them."""
+    if pa.types.is_string_view(values.type):
+        return values.cast(pa.large_string())
+    if pa.types.is_binary_view(values.type):
+        return values.cast(pa.large_binary())
+    return values
+
+
+def _is_view(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_string_view(data_type) or pa.types.is_binary_view(data_type))
+
+
+def _packed(selection: RowSelection) -> pa.Array:
+    # Packed here: `pa.array` of booleans takes twenty times as long.
+    mask = selection.to_mask()
+    bits = np.packbits(mask, bitorder="little")
+    return pa.Array.from_buffers(pa.bool_(), len(mask), [None, pa.py_buffer(bits)])

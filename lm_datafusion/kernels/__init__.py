@@ -1,0 +1,70 @@
+"""Compiled kernels: bytes and rows in, arrays out.
+
+In: the bytes of pages, and the rows wanted. Out: Arrow arrays of those rows, or the rows that pass
+a condition. Kernels know no file, plan or predicate tree; they release Python's lock in every loop
+over values.
+
+`pages` reads headers and opens pages, `columns` decodes and tests values. Both are Cython; the
+loops are C (`hybrid.h`: run-length and bit-packed values, `rows.h`: masks and row numbers,
+`text.h` and `find.h`: text and substring search, `utf8.h`: validation, `fixed.h`: numbers).
+
+Without a C compiler the package installs without them, and PyArrow decodes every page.
+`LM_DATAFUSION_KERNELS=off` turns them off.
+
+Invariant: no byte outside the buffers handed in is read, whatever the bytes say.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import warnings
+from dataclasses import dataclass
+from typing import Final
+
+from lm_datafusion.errors import KernelWarning
+
+VARIABLE: Final = "LM_DATAFUSION_KERNELS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelInfo:
+    """Whether compiled kernels decode pages.
+
+    Attributes:
+        is_active: Whether they do.
+        simd: The vector instructions they use: `avx2`, `neon` or `portable`; empty without them.
+        reason: Why they do not; empty if they do.
+    """
+
+    is_active: bool
+    simd: str = ""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"kernels: on ({self.simd})" if self.is_active else f"kernels: off ({self.reason})"
+
+
+@functools.cache
+def kernel_info() -> KernelInfo:
+    """Whether compiled kernels are active, and why not if they are not."""
+    if os.environ.get(VARIABLE, "").lower() in {"off", "0", "false", "no"}:
+        return KernelInfo(is_active=False, reason=f"{VARIABLE} says so")
+    try:
+        from lm_datafusion.kernels import columns
+    except ImportError as error:
+        return KernelInfo(is_active=False, reason=f"not compiled: {error}")
+    return KernelInfo(is_active=True, simd=columns.SIMD)
+
+
+@functools.cache
+def warn_if_missing() -> None:
+    """Says once per process that the package was installed without kernels."""
+    info = kernel_info()
+    if not info.is_active and info.reason.startswith("not compiled"):
+        warnings.warn(
+            "lm_datafusion was installed without its compiled kernels, so scans are slower."
+            " Install a C compiler, then reinstall the package.",
+            KernelWarning,
+            stacklevel=2,
+        )

@@ -1,0 +1,89 @@
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lm_datafusion.kernels.pages import PageReader
+
+SIMD: str
+TEXT_LIKE: int
+TEXT_IN: int
+TEXT_LENGTH: int
+TEXT_ORDER: int
+
+def choose_simd(portable: bool = False) -> str: ...
+
+class ValueTest: ...
+
+class IntTest(ValueTest):
+    def __init__(
+        self,
+        integer_type: int,
+        operator: int,
+        literal: int,
+        members: NDArray[np.int64] | None = None,
+        is_negated: bool = False,
+    ) -> None: ...
+
+class TextTest(ValueTest):
+    def __init__(
+        self,
+        kind: int,
+        parts: Sequence[bytes] = (),
+        *,
+        operator: int = 0,
+        length: int = 0,
+        is_anchored_left: bool = False,
+        is_anchored_right: bool = False,
+        is_negated: bool = False,
+    ) -> None: ...
+
+class Dictionary:
+    value_count: int
+    def __init__(self, buffer: Any, start: int, decompress: Callable[..., Any] | None) -> None: ...
+    def test(self, test: ValueTest) -> NDArray[np.uint8]: ...
+    def to_array(self, builder: Builder) -> Any: ...
+
+class Builder:
+    row_count: int
+    def finish(self) -> Any: ...
+
+class FixedBuilder(Builder):
+    def __init__(
+        self, data_type: Any, stored: int, given: int, dictionary: Dictionary | None = None
+    ) -> None: ...
+
+class BooleanBuilder(Builder):
+    def __init__(self) -> None: ...
+
+class TextBuilder(Builder):
+    def __init__(
+        self,
+        data_type: Any,
+        dictionary: Dictionary | None = None,
+        *,
+        is_text: bool,
+        is_view: bool,
+    ) -> None: ...
+
+def read_rows(
+    reader: PageReader, builder: Builder, rows: NDArray[np.int32] | None, start: int, stop: int
+) -> Any: ...
+def filter_rows(
+    reader: PageReader,
+    test: ValueTest | None,
+    dictionary: Dictionary | None,
+    passes: NDArray[np.uint8] | None,
+    rows: NDArray[np.int32] | None,
+    start: int,
+    stop: int,
+    *,
+    null_passes: bool = False,
+    builder: Builder | None = None,
+) -> tuple[NDArray[np.int32], Any]: ...
+def take_views(array: Any, rows: NDArray[np.int32]) -> Any: ...
+def rows_of_mask(mask: NDArray[np.uint8], start: int = 0) -> NDArray[np.int32]: ...
+def rows_of_ranges(
+    starts: NDArray[np.int64], stops: NDArray[np.int64], count: int
+) -> NDArray[np.int32]: ...

@@ -1,0 +1,59 @@
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+cdef struct PageHeader:
+    int32_t kind
+    int32_t encoding
+    int32_t compressed_size
+    int32_t uncompressed_size
+    int32_t num_values
+    int32_t num_rows  # -1 where the header does not say
+    int32_t definition_bytes
+    int32_t repetition_bytes
+    int32_t header_bytes
+    bint is_compressed
+
+cdef int read_page_header(const uint8_t* data, int64_t size, PageHeader* header) noexcept nogil
+
+cdef class Scratch:
+    cdef void* _memory[8]
+    cdef int64_t _sizes[8]
+    cdef void* room(self, int slot, int64_t size) except NULL
+
+cdef class PageReader:
+    cdef object _buffer
+    cdef object _decompress
+    cdef const uint8_t* _data
+    cdef int64_t _size
+    cdef const int64_t[::1] _numbers
+    cdef const int64_t[::1] _starts
+    cdef const int64_t[::1] _first_rows
+    cdef const int64_t[::1] _row_ends
+    cdef int _max_definition_level
+    cdef readonly Py_ssize_t page_count
+    cdef readonly int64_t rows_decoded
+    cdef Scratch scratch
+    cdef int64_t _kept_page
+    cdef PageHeader _kept_header
+    cdef object _kept_raw
+    cdef int64_t _raw_start
+    cdef int64_t _raw_stop
+    cdef object _page_buffer
+    cdef const uint8_t* _page_data
+    cdef bint _is_body_enough(self) noexcept
+    # The page that is open.
+    cdef object body
+    cdef bint is_borrowed  # whether the body is memory that will be used again
+    cdef const uint8_t* body_data
+    cdef const uint8_t* values
+    cdef const uint8_t* values_end
+    cdef uint8_t* valid
+    cdef int32_t encoding
+    cdef int64_t first_row
+    cdef int64_t row_count
+    cdef int64_t value_count
+    cdef bint has_nulls
+    cdef int64_t next_row  # behind the last row that was asked for
+
+    cdef int open(self, Py_ssize_t page) except -1
+    cdef int _open_body(self, Py_ssize_t page, int64_t start, PageHeader* header, int64_t levels) except -1
+    cdef int _open_levels(self, Py_ssize_t page, int64_t start, PageHeader* header) except -1

@@ -1,0 +1,37 @@
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+HEADER_FIELDS: tuple[str, ...]
+
+class PageError(ValueError):
+    page: int | None
+
+class UnsupportedPageError(PageError): ...
+class TextError(PageError): ...
+
+def walk_pages(buffer: Any, start: int = 0) -> NDArray[np.int64]: ...
+def parse_offset_index(buffer: Any) -> NDArray[np.int64]: ...
+def parse_column_index(buffer: Any) -> dict[int, Any]: ...
+
+class Scratch: ...
+
+class PageReader:
+    page_count: int
+    @property
+    def kept_page(self) -> int: ...
+    rows_decoded: int
+    def __init__(self, max_definition_level: int) -> None: ...
+    def set_pages(
+        self,
+        scratch: Scratch,
+        decompress: Callable[..., Any] | None,
+        buffer: Any,
+        numbers: NDArray[np.int64],
+        starts: NDArray[np.int64],
+        first_rows: NDArray[np.int64],
+        row_ends: NDArray[np.int64],
+    ) -> None: ...
+    def release(self) -> None: ...

@@ -1,0 +1,644 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Page headers, page indexes, and the pages of a column chunk, one after the other.
+
+In: the bytes of pages and where each begins. Out: header fields as arrays; for the decoders of
+`columns`, an open page: its values, and which of its rows have one.
+
+Invariant: bytes are hostile until checked. A size, count or level that does not fit raises
+`PageError`; an encoding that is not known here raises `UnsupportedPageError`.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
+
+import numpy as np
+from pyarrow import py_buffer
+
+cdef extern from "hybrid.h":
+    int LM_OK, LM_SHORT, LM_BAD_RUN, LM_BAD_CODE, LM_BAD_LENGTH, LM_BAD_UTF8, LM_TOO_LONG
+    ctypedef struct lm_hybrid:
+        pass
+    int lm_hybrid_open(lm_hybrid*, const uint8_t*, const uint8_t*, int) nogil
+    int lm_hybrid_levels(lm_hybrid*, int64_t, unsigned int, uint8_t*, int64_t*) nogil
+
+cdef enum:
+    DATA_V1 = 0
+    INDEX = 1
+    DICTIONARY = 2
+    DATA_V2 = 3
+    RLE = 3
+    MAX_DEPTH = 32
+
+
+class PageError(ValueError):
+    """Bytes that are no page of this column."""
+
+    def __init__(self, message, page=None):
+        super().__init__(message)
+        self.page = page
+
+
+class UnsupportedPageError(PageError):
+    """A page that only PyArrow can decode."""
+
+
+class TextError(PageError):
+    """Text that is no valid UTF-8, which PyArrow would not notice."""
+
+
+# ---- thrift ---------------------------------------------------------------------------------
+
+
+cdef struct Cursor:
+    const uint8_t* at
+    const uint8_t* end
+    int status  # 0, -1: ends too soon, -2: no such structure
+
+
+cdef inline uint64_t read_varint(Cursor* cursor) noexcept nogil:
+    cdef uint64_t value = 0
+    cdef int shift = 0
+    cdef uint8_t byte
+    while True:
+        if cursor.at >= cursor.end:
+            cursor.status = -1
+            return 0
+        if shift > 63:
+            cursor.status = -2
+            return 0
+        byte = cursor.at[0]
+        cursor.at += 1
+        value |= (<uint64_t>(byte & 0x7F)) << shift
+        if not byte & 0x80:
+            return value
+        shift += 7
+
+
+cdef inline int64_t read_int(Cursor* cursor) noexcept nogil:
+    cdef uint64_t value = read_varint(cursor)
+    return <int64_t>(value >> 1) ^ -<int64_t>(value & 1)
+
+
+cdef inline int32_t read_i32(Cursor* cursor) noexcept nogil:
+    cdef int64_t value = read_int(cursor)
+    if value > 0x7FFFFFFF or value < -0x7FFFFFFF - 1:
+        cursor.status = -2
+        return 0
+    return <int32_t>value
+
+
+cdef inline uint8_t read_byte(Cursor* cursor) noexcept nogil:
+    if cursor.at >= cursor.end:
+        cursor.status = -1
+        return 0
+    cdef uint8_t byte = cursor.at[0]
+    cursor.at += 1
+    return byte
+
+
+cdef inline void skip_bytes(Cursor* cursor, uint64_t count) noexcept nogil:
+    if count > <uint64_t>(cursor.end - cursor.at):
+        cursor.status = -1
+    else:
+        cursor.at += count
+
+
+cdef inline int next_field(Cursor* cursor, int* field) noexcept nogil:
+    """The type of the next field, 0 at the end of the struct; adds to its id."""
+    cdef uint8_t byte = read_byte(cursor)
+    if cursor.status or not byte & 0x0F:
+        return 0
+    if byte >> 4:
+        field[0] += byte >> 4
+    else:
+        field[0] = read_i32(cursor)
+    return byte & 0x0F
+
+
+cdef void skip_value(Cursor* cursor, int kind, int depth) noexcept nogil:
+    cdef uint8_t header
+    cdef uint64_t count
+    cdef int field = 0
+    cdef int inner
+    if depth > MAX_DEPTH:
+        cursor.status = -2
+    if cursor.status:
+        return
+    if kind == 1 or kind == 2:  # a boolean is its type
+        return
+    elif kind == 3:
+        skip_bytes(cursor, 1)
+    elif kind <= 6:
+        read_varint(cursor)
+    elif kind == 7:
+        skip_bytes(cursor, 8)
+    elif kind == 8:
+        count = read_varint(cursor)
+        if not cursor.status:
+            skip_bytes(cursor, count)
+    elif kind == 9 or kind == 10:
+        header = read_byte(cursor)
+        count = header >> 4
+        if count == 15:
+            count = read_varint(cursor)
+        inner = header & 0x0F
+        if inner == 0 and count:
+            cursor.status = -2
+        while count and not cursor.status:
+            if inner <= 2:
+                skip_bytes(cursor, 1)  # a boolean in a list is a byte
+            else:
+                skip_value(cursor, inner, depth + 1)
+            count -= 1
+    elif kind == 12:
+        while not cursor.status:
+            inner = next_field(cursor, &field)
+            if not inner:
+                return
+            skip_value(cursor, inner, depth + 1)
+    else:
+        cursor.status = -2
+
+
+cdef void read_page_fields(Cursor* cursor, PageHeader* header, int level) noexcept nogil:
+    """The fields of a data or dictionary page header; `level` is its field in PageHeader."""
+    cdef int field = 0
+    cdef int kind
+    while not cursor.status:
+        kind = next_field(cursor, &field)
+        if not kind:
+            return
+        if field == 1 and kind == 5:
+            header.num_values = read_i32(cursor)
+        elif level == 8 and field == 3 and kind == 5:
+            header.num_rows = read_i32(cursor)
+        elif field == (4 if level == 8 else 2) and kind == 5:
+            header.encoding = read_i32(cursor)
+        elif level == 5 and field == 3 and kind == 5:
+            # How levels are written, kept where V2 has their length.
+            header.definition_bytes = read_i32(cursor)
+        elif level == 8 and field == 5 and kind == 5:
+            header.definition_bytes = read_i32(cursor)
+        elif level == 8 and field == 6 and kind == 5:
+            header.repetition_bytes = read_i32(cursor)
+        elif level == 8 and field == 7 and kind <= 2:
+            header.is_compressed = kind == 1
+        else:
+            skip_value(cursor, kind, 0)
+
+
+cdef int read_page_header(const uint8_t* data, int64_t size, PageHeader* header) noexcept nogil:
+    """0, -1 if the bytes end inside the header, -2 if they are no page header."""
+    cdef Cursor cursor
+    cdef int field = 0
+    cdef int kind
+    cdef bint has_fields = False
+    cursor.at = data
+    cursor.end = data + size
+    cursor.status = 0
+    header.kind = header.encoding = header.compressed_size = header.uncompressed_size = -1
+    header.num_values = header.num_rows = -1
+    header.definition_bytes = header.repetition_bytes = 0
+    header.is_compressed = True
+    while not cursor.status:
+        kind = next_field(&cursor, &field)
+        if not kind:
+            break
+        if field == 1 and kind == 5:
+            header.kind = read_i32(&cursor)
+        elif field == 2 and kind == 5:
+            header.uncompressed_size = read_i32(&cursor)
+        elif field == 3 and kind == 5:
+            header.compressed_size = read_i32(&cursor)
+        elif (field == 5 or field == 7 or field == 8) and kind == 12:
+            read_page_fields(&cursor, header, field)
+            has_fields = True
+        else:
+            skip_value(&cursor, kind, 0)
+    if cursor.status:
+        return cursor.status
+    header.header_bytes = <int32_t>(cursor.at - data)
+    if header.kind < DATA_V1 or header.kind > DATA_V2:
+        return -2
+    if header.compressed_size < 0 or header.uncompressed_size < 0:
+        return -2
+    if header.kind == INDEX:
+        return 0
+    if not has_fields or header.num_values < 0 or header.encoding < 0:
+        return -2
+    if header.kind == DATA_V2:
+        if header.definition_bytes < 0 or header.repetition_bytes < 0:
+            return -2
+        # Levels stand uncompressed before the values, and count in both sizes.
+        if <int64_t>header.definition_bytes + header.repetition_bytes > min(
+            header.compressed_size, header.uncompressed_size
+        ):
+            return -2
+    return 0
+
+
+cdef class _Bytes:
+    """A view of any buffer's bytes, pyarrow's signed ones too."""
+
+    cdef Py_buffer view
+    cdef bint is_held
+
+    def __cinit__(self, buffer):
+        PyObject_GetBuffer(buffer, &self.view, PyBUF_SIMPLE)
+        self.is_held = True
+
+    def __dealloc__(self):
+        if self.is_held:
+            PyBuffer_Release(&self.view)
+
+
+def walk_pages(buffer, int64_t start=0):
+    """The headers of pages that follow one another.
+
+    Args:
+        buffer: Bytes of a column chunk; the last page may be cut off.
+        start: Where the first header begins.
+
+    Returns:
+        An int64 array with a row per header that is whole, and the columns of `HEADER_FIELDS`.
+
+    Raises:
+        PageError: There is something else where a header should be.
+    """
+    cdef _Bytes held = _Bytes(buffer)
+    cdef const uint8_t* data = <const uint8_t*>held.view.buf
+    cdef int64_t size = held.view.len
+    cdef int64_t at = start
+    cdef PageHeader header
+    cdef int status
+    found = []
+    while 0 <= at < size:
+        status = read_page_header(data + at, size - at, &header)
+        if status == -1:
+            break
+        if status:
+            raise PageError(f"no page header at byte {at}")
+        found.append((
+            at, header.header_bytes, header.compressed_size, header.uncompressed_size,
+            header.kind, header.num_values, header.num_rows, header.encoding,
+        ))
+        at += header.header_bytes + <int64_t>header.compressed_size
+    return np.array(found, dtype=np.int64).reshape(-1, len(HEADER_FIELDS))
+
+
+HEADER_FIELDS = (
+    "offset", "header_bytes", "compressed_size", "uncompressed_size",
+    "kind", "num_values", "num_rows", "encoding",
+)
+
+
+def parse_offset_index(buffer):
+    """The page locations of an `OffsetIndex`.
+
+    Returns:
+        An int64 array of three rows: offsets, sizes, first rows.
+
+    Raises:
+        PageError: The bytes are no offset index.
+    """
+    cdef _Bytes held = _Bytes(buffer)
+    cdef Cursor cursor
+    cdef int field = 0
+    cdef int kind
+    cdef int64_t[:, ::1] out
+    found = None
+    cursor.at = <const uint8_t*>held.view.buf
+    cursor.end = cursor.at + held.view.len
+    cursor.status = 0
+    while not cursor.status:
+        kind = next_field(&cursor, &field)
+        if not kind:
+            break
+        if field == 1 and kind == 9:
+            count = _list_count(&cursor, 12)
+            if count is None:
+                break
+            found = np.full((3, count), -1, dtype=np.int64)
+            if count:
+                out = found
+                _read_locations(&cursor, out)
+        else:
+            skip_value(&cursor, kind, 0)
+    if cursor.status or found is None:
+        raise PageError("no offset index")
+    return found
+
+
+cdef _list_count(Cursor* cursor, int kind):
+    """How many elements of a kind a list has; None (and a status) if it is another list."""
+    cdef uint8_t header = read_byte(cursor)
+    cdef uint64_t count = header >> 4
+    if count == 15:
+        count = read_varint(cursor)
+    if cursor.status:
+        return None
+    if count and (header & 0x0F) != kind or count > <uint64_t>(cursor.end - cursor.at):
+        cursor.status = -2
+        return None
+    return count
+
+
+cdef void _read_locations(Cursor* cursor, int64_t[:, ::1] out) noexcept:
+    cdef Py_ssize_t page
+    cdef int field, kind
+    for page in range(out.shape[1]):
+        field = 0
+        while not cursor.status:
+            kind = next_field(cursor, &field)
+            if not kind:
+                break
+            if field >= 1 and field <= 3 and (kind == 5 or kind == 6):
+                out[field - 1, page] = read_int(cursor)
+            else:
+                skip_value(cursor, kind, 0)
+        if cursor.status:
+            return
+
+
+def parse_column_index(buffer):
+    """The bounds of a `ColumnIndex`.
+
+    Returns:
+        A dict by field id: booleans, byte strings and counts as lists, the boundary order as a
+        number; fields that are not there are left out.
+
+    Raises:
+        PageError: The bytes are no column index.
+    """
+    cdef _Bytes held = _Bytes(buffer)
+    cdef Cursor cursor
+    cdef int field = 0
+    cdef int kind
+    fields = {}
+    cursor.at = <const uint8_t*>held.view.buf
+    cursor.end = cursor.at + held.view.len
+    cursor.status = 0
+    while not cursor.status:
+        kind = next_field(&cursor, &field)
+        if not kind:
+            break
+        if field == 1 and kind == 9:
+            fields[field] = _read_list(&cursor, 1)
+        elif (field == 2 or field == 3) and kind == 9:
+            fields[field] = _read_list(&cursor, 8)
+        elif field == 4 and kind == 5:
+            fields[field] = read_i32(&cursor)
+        elif (field == 5 or field == 8) and kind == 9:
+            fields[field] = _read_list(&cursor, 6)
+        else:
+            skip_value(&cursor, kind, 0)
+    if cursor.status:
+        raise PageError("no column index")
+    return fields
+
+
+cdef list _read_list(Cursor* cursor, int kind):
+    """Booleans (1), integers (6) or byte strings (8)."""
+    cdef uint8_t header = read_byte(cursor)
+    cdef uint64_t count = header >> 4, length
+    cdef int inner = header & 0x0F
+    found = []
+    if count == 15:
+        count = read_varint(cursor)
+    # A list of booleans is headed by either of their two types.
+    if count and not (inner == kind or (kind == 1 and inner == 2)):
+        cursor.status = -2
+    while count and not cursor.status:
+        if kind == 1:
+            found.append(read_byte(cursor) == 1)
+        elif kind == 6:
+            found.append(read_int(cursor))
+        else:
+            length = read_varint(cursor)
+            if cursor.status:
+                break
+            if length > <uint64_t>(cursor.end - cursor.at):
+                cursor.status = -1
+                break
+            found.append((<const char*>cursor.at)[:length])
+            cursor.at += length
+        count -= 1
+    return found
+
+
+# ---- pages ----------------------------------------------------------------------------------
+
+
+cdef class Scratch:
+    """Memory that pages are worked on in; kept by a thread, so that it is fresh only once."""
+
+    def __cinit__(self):
+        cdef int i
+        for i in range(8):
+            self._memory[i] = NULL
+            self._sizes[i] = 0
+
+    def __dealloc__(self):
+        cdef int i
+        for i in range(8):
+            free(self._memory[i])
+
+    cdef void* room(self, int slot, int64_t size) except NULL:
+        """At least `size` bytes in a slot; what they held before is lost or not."""
+        cdef void* memory
+        if self._sizes[slot] < size:
+            size = size + size // 4 + 4096
+            memory = realloc(self._memory[slot], <size_t>size)
+            if memory == NULL:
+                raise MemoryError
+            self._memory[slot] = memory
+            self._sizes[slot] = size
+        return self._memory[slot]
+
+
+cdef class PageReader:
+    """The pages of a flat column, opened one at a time.
+
+    The page that was opened last stays decompressed: the rows asked for next often begin in it.
+
+    Args:
+        max_definition_level: 1 if the column may be null, else 0.
+    """
+
+    def __cinit__(self, int max_definition_level):
+        if max_definition_level not in (0, 1):
+            raise UnsupportedPageError("nested columns have other levels")
+        self._max_definition_level = max_definition_level
+        self.page_count = 0
+        self.rows_decoded = 0
+        self._kept_page = -1
+
+    def set_pages(self, Scratch scratch, decompress, buffer, numbers, starts, first_rows, row_ends):
+        """Says which pages are at hand.
+
+        Args:
+            scratch: Memory of this thread to work in.
+            decompress: `pyarrow.Codec.decompress`, or None if pages are not compressed.
+            buffer: A `pyarrow.Buffer` with the pages; it may be used again afterwards.
+            numbers: The number of each page in its chunk, ascending.
+            starts: Where the header of each page begins in the buffer; -1 for `kept_page`.
+            first_rows: The first row of each page.
+            row_ends: The row behind the last of each page.
+        """
+        self.scratch = scratch
+        self._decompress = decompress
+        self._buffer = buffer
+        self._data = <const uint8_t*><size_t>buffer.address
+        self._size = buffer.size
+        self._numbers = numbers
+        self._starts = starts
+        self._first_rows = first_rows
+        self._row_ends = row_ends
+        self.page_count = self._numbers.shape[0]
+        if not (
+            self._starts.shape[0] == self._first_rows.shape[0] == self._row_ends.shape[0]
+            == self.page_count
+        ):
+            raise PageError("pages and rows do not fit")
+
+    @property
+    def kept_page(self):
+        """The number of a page that need not be fetched again; -1 if there is none."""
+        if self._kept_page >= 0 and (self._kept_raw is not None or self._is_body_enough()):
+            return self._kept_page
+        return -1
+
+    cdef bint _is_body_enough(self) noexcept:
+        """Whether what was decompressed of the page is all that is needed of it."""
+        # The levels of a V2 page stand outside of it.
+        is_whole = self._kept_header.kind == DATA_V1 or not self._max_definition_level
+        return is_whole and not self.is_borrowed
+
+    def release(self):
+        """Lets go of the pages at hand; of the one opened last only if all its rows were read."""
+        if self._kept_page >= 0:
+            if self.next_row >= self.first_row + self.row_count:
+                self._kept_page = -1
+            elif not self._is_body_enough() and self._kept_raw is None:
+                raw = self._buffer.slice(self._raw_start, self._raw_stop - self._raw_start)
+                self._kept_raw = py_buffer(raw.to_pybytes())
+        if self._kept_page < 0:
+            self._kept_raw = None
+        if self._kept_page < 0 or self.is_borrowed:
+            self.body = None
+        self._buffer = self._decompress = self._page_buffer = None
+        self.scratch = None
+        self._data = self._page_data = NULL
+        self._size = 0
+        self.page_count = 0
+
+    cdef int open(self, Py_ssize_t page) except -1:
+        """Decompresses a page and reads its levels."""
+        cdef PageHeader header
+        cdef int64_t start = self._starts[page], body_start = 0, levels = 0, rows
+        cdef int64_t size = self._size
+        cdef int status
+        self._page_data = self._data
+        self._page_buffer = self._buffer
+        if start == -1 and self._kept_raw is not None and self._kept_page == self._numbers[page]:
+            self._page_buffer = self._kept_raw
+            self._page_data = <const uint8_t*><size_t>self._kept_raw.address
+            size, start = self._kept_raw.size, 0
+        elif self._kept_page != self._numbers[page]:
+            self._kept_raw = None
+        if start == -1 and self._kept_page == self._numbers[page]:
+            header = self._kept_header
+        else:
+            if start < 0 or start >= size:
+                raise PageError("the page lies outside the bytes at hand", page)
+            status = read_page_header(self._page_data + start, size - start, &header)
+            if status:
+                raise PageError("no page header", page)
+            if header.kind != DATA_V1 and header.kind != DATA_V2:
+                raise PageError("not a data page", page)
+            body_start = start + header.header_bytes
+            if header.compressed_size > size - body_start:
+                raise PageError("the page ends outside the bytes at hand", page)
+            self._raw_start, self._raw_stop = start, body_start + header.compressed_size
+        rows = self._row_ends[page] - self._first_rows[page]
+        if header.num_values != rows or rows < 0:
+            raise PageError(f"the page has {header.num_values} values for {rows} rows", page)
+        self.first_row = self._first_rows[page]
+        self.row_count = rows
+        self.encoding = header.encoding
+        if header.kind == DATA_V2:
+            if header.repetition_bytes:
+                raise PageError("a flat column has repetition levels", page)
+            levels = header.definition_bytes
+        self._open_body(page, body_start, &header, levels)
+        self.has_nulls = False
+        self.value_count = rows
+        if self._max_definition_level:
+            self._open_levels(page, body_start, &header)
+        elif levels:
+            raise PageError("a required column has definition levels", page)
+        self.rows_decoded += rows
+        return 0
+
+    cdef int _open_body(self, Py_ssize_t page, int64_t start, PageHeader* header,
+                        int64_t levels) except -1:
+        """Points `values` at what follows the levels of a V2 page, or at all of a V1 page."""
+        cdef int64_t size = header.uncompressed_size - levels
+        if self._decompress is None or not header.is_compressed or (
+            size == 0 and header.compressed_size == levels
+        ):
+            if header.compressed_size - levels != size:
+                raise PageError("the sizes of an uncompressed page differ", page)
+            self.body = self._page_buffer
+            self.is_borrowed = True
+            self.body_data = self._page_data
+            self.values = self._page_data + start + levels
+            self._kept_page = self._numbers[page]
+            self._kept_header = header[0]
+        else:
+            if self._kept_page != self._numbers[page] or self.is_borrowed:
+                self._kept_page = -1
+                packed = self._page_buffer.slice(start + levels, header.compressed_size - levels)
+                try:
+                    self.body = self._decompress(packed, size)
+                except (OSError, ValueError) as error:
+                    raise PageError(f"the page cannot be decompressed: {error}", page) from None
+                if self.body.size != size:
+                    raise PageError(f"the page does not decompress to {size} bytes", page)
+                self.is_borrowed = False
+                self.body_data = <const uint8_t*><size_t>self.body.address
+                self._kept_page = self._numbers[page]
+                self._kept_header = header[0]
+            self.values = self.body_data
+        self.values_end = self.values + size
+        return 0
+
+    cdef int _open_levels(self, Py_ssize_t page, int64_t start, PageHeader* header) except -1:
+        cdef lm_hybrid runs
+        cdef const uint8_t* data
+        cdef int32_t length
+        cdef int64_t count = 0
+        cdef int status
+        if header.kind == DATA_V2:
+            data = self._page_data + start
+            length = header.definition_bytes
+        else:
+            if header.definition_bytes != RLE:
+                raise UnsupportedPageError("levels are bit-packed", page)
+            if self.values_end - self.values < 4:
+                raise PageError("the page is too short for its levels", page)
+            memcpy(&length, self.values, 4)
+            data = self.values + 4
+            if length < 0 or length > self.values_end - data:
+                raise PageError("the levels are longer than the page", page)
+            self.values = data + length
+        self.valid = <uint8_t*>self.scratch.room(0, self.row_count + 8)
+        with nogil:
+            lm_hybrid_open(&runs, data, data + length, 1)
+            status = lm_hybrid_levels(&runs, self.row_count, 1, self.valid, &count)
+        if status:
+            raise PageError("the definition levels do not add up", page)
+        self.value_count = count
+        self.has_nulls = count != self.row_count
+        return 0

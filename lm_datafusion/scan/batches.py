@@ -1,0 +1,79 @@
+"""Record batches as engines can take them.
+
+In: arrays of the columns of a result. Out: record batches.
+
+Invariant: a batch without columns knows how many rows it has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from lm_datafusion.formats.parquet.values import take_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    Values: TypeAlias = pa.Array | pa.ChunkedArray
+
+
+def make_batches(
+    columns: Sequence[Values], schema: pa.Schema, row_count: int
+) -> Iterator[pa.RecordBatch]:
+    """The batches of some columns of so many rows: one, if no column is in chunks."""
+    if not len(schema):
+        yield from counted_batches(row_count, max(1, row_count))
+    elif all(isinstance(column, pa.Array) for column in columns) and not _fragile(schema):
+        yield pa.RecordBatch.from_arrays(list(columns), schema=schema)
+    else:
+        yield from batches_of(pa.Table.from_arrays(list(columns), schema=schema))
+
+
+def counted_batches(row_count: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches without columns that know how many rows they have."""
+    for start in range(0, row_count, batch_rows):
+        rows = pa.nulls(min(batch_rows, row_count - start))
+        yield pa.record_batch([rows], names=["rows"]).select([])
+
+
+def batches_of(table: pa.Table, most_rows: int | None = None) -> Iterator[pa.RecordBatch]:
+    """The batches of a table, as DataFusion can take them.
+
+    arrow-rs panics at a slice of structs in structs that does not begin with the first row, so such
+    slices are copied. (Not those in lists, whose own values are never sliced.)
+    """
+    fragile = _fragile(table.schema)
+    for batch in table.to_batches(max_chunksize=most_rows):
+        columns = list(batch.columns) if fragile else []
+        if any(columns[index].offset for index in fragile):
+            for index in fragile:
+                columns[index] = pa.concat_arrays([columns[index], columns[index].slice(0, 0)])
+            yield pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+        else:
+            yield batch
+
+
+def reverse_values(values: Values) -> Values:
+    """The values from the last to the first."""
+    if isinstance(values, pa.ChunkedArray):
+        chunks = [reverse_values(chunk) for chunk in reversed(values.chunks)]
+        return pa.chunked_array(chunks, values.type)
+    return take_values(values, pa.array(np.arange(len(values) - 1, -1, -1)))
+
+
+def _fragile(schema: pa.Schema) -> list[int]:
+    """Columns whose values share the offset of those they are in over two levels or more."""
+    return [
+        index
+        for index, data_type in enumerate(schema.types)
+        if data_type.num_fields
+        and _shares_offset(data_type)
+        and any(_shares_offset(data_type.field(i).type) for i in range(data_type.num_fields))
+    ]
+
+
+def _shares_offset(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_struct(data_type) or pa.types.is_fixed_size_list(data_type))
