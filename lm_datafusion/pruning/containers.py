@@ -10,7 +10,8 @@ In: a tree and the statistics of containers. Out: verdicts.
 Floating point: bounds leave NaN out, and to DataFusion NaN is above all numbers, with a minus sign
 below them, while it compares false to PyArrow. A float container may hold both, so there `<`, `>`
 and `!=` may always be true (unless another conjunct rules out the NaN that passes, as in a range
-with two ends), and no comparison is ever sure to hold. Signed zeros are not told apart.
+with two ends), and no comparison is ever sure to hold. Where the writer counted no NaN, bounds are
+the whole truth, as for any other type. Signed zeros are not told apart.
 
 Invariant: `NO_ROWS` and `ALL_ROWS` are proofs under DataFusion's meaning of the tree.
 """
@@ -150,9 +151,10 @@ def _leaf(
             return Outcome(has_null, has_value, np.zeros(len(has_null), dtype=np.bool_))
         case Comparison(column, operator, literal):
             can_be_true, can_be_false = _comparison(column, operator, literal, statistics)
-            if _may_be_nan(column, statistics):
-                can_be_true = can_be_true | _can_pass_as_nan(column, operator, nan_free)
-                can_be_false = np.ones_like(can_be_false)
+            may_be_nan = _may_be_nan(column, statistics)
+            if _can_pass_as_nan(column, operator, nan_free):
+                can_be_true = can_be_true | may_be_nan
+            can_be_false = can_be_false | may_be_nan
         case NullSafeEqual(column, literal):
             can_be_true, can_be_false = _comparison(column, Operator.EQ, literal, statistics)
             can_be_false = can_be_false | _may_be_nan(column, statistics)
@@ -190,10 +192,23 @@ def _bounds(
     )
 
 
-def _may_be_nan(column: ColumnReference, statistics: PruningStatistics) -> bool:
-    """Whether the column, as it is stored, has values that are in no bound."""
+def _may_be_nan(column: ColumnReference, statistics: PruningStatistics) -> Flags:
+    """Whether a container may hold values that are in no bound, as the column is stored."""
+    if not _may_be_float(column, statistics):
+        return np.zeros(statistics.num_containers, dtype=np.bool_)
+    return ~_surely_no_nan(column, statistics)
+
+
+def _may_be_float(column: ColumnReference, statistics: PruningStatistics) -> bool:
     bounds = statistics.min_values(column.path)
     return bounds is None or pa.types.is_floating(bounds.type)
+
+
+def _surely_no_nan(column: ColumnReference, statistics: PruningStatistics) -> Flags:
+    counts = statistics.nan_counts(column.path)
+    if counts is None:
+        return np.zeros(statistics.num_containers, dtype=np.bool_)
+    return counts == 0
 
 
 def _comparison(
@@ -201,14 +216,15 @@ def _comparison(
 ) -> tuple[Flags, Flags]:
     """May the comparison be true, may it be false, for a value that is neither null nor NaN?"""
     if _is_nan(literal):
-        anything = np.ones(statistics.num_containers, dtype=np.bool_)
-        return anything, anything
+        return _against_nan(column, operator, statistics)
     if statistics.min_values(column.path) is None and statistics.max_values(column.path) is None:
         return _without_bounds(column, operator, literal, statistics)
     lower, upper = _bounds(column, literal.type, statistics)
     value = _comparable_scalar(literal)
-    if _may_be_nan(column, statistics) and _is_zero(literal):
-        operator = _WITH_EQUAL.get(operator, operator)
+    if _is_zero(literal) and _may_be_float(column, statistics) and operator in _TOWARDS:
+        # Which of two zeros is the smaller is not relied on.
+        below, above = _may(pc.less_equal(lower, value)), _may(pc.greater_equal(upper, value))
+        return (below, above) if _TOWARDS[operator] < 0 else (above, below)
     match operator:
         case Operator.EQ | Operator.NE:
             values = pa.array([literal])
@@ -240,9 +256,19 @@ def _without_bounds(
     return (inside, anything) if operator is Operator.EQ else (anything, inside)
 
 
-# For zero, so that its sign does not matter. Only where zeros are stored with a sign: what it
-# says of "may be false" is too little, which the caller makes up for in floating point columns.
-_WITH_EQUAL = {Operator.LT: Operator.LE, Operator.GT: Operator.GE}
+# Which values pass: those below the literal, or those above it.
+_TOWARDS = {Operator.LT: -1, Operator.LE: -1, Operator.GT: 1, Operator.GE: 1}
+
+
+def _against_nan(
+    column: ColumnReference, operator: Operator, statistics: PruningStatistics
+) -> tuple[Flags, Flags]:
+    """A comparison with NaN. What is below and above it, DataFusion and PyArrow do not agree on."""
+    anything = np.ones(statistics.num_containers, dtype=np.bool_)
+    if operator not in (Operator.EQ, Operator.NE):
+        return anything, anything
+    equal = ~_surely_no_nan(column, statistics)
+    return (equal, anything) if operator is Operator.EQ else (anything, equal)
 
 
 def _in_list(
@@ -255,7 +281,9 @@ def _in_list(
         return anything, anything
     inside, only = _hits(lower, upper, wanted)
     if pa.types.is_floating(values.type):
-        only = np.zeros_like(only)
+        # A list may tell zeros apart, which bounds do not.
+        is_zero = _surely(pc.equal(lower, pa.scalar(0, lower.type)))
+        only &= _surely_no_nan(column, statistics) & ~is_zero
     return inside & _may_contain(column, values, statistics), ~only
 
 

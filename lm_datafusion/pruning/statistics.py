@@ -43,6 +43,10 @@ class PruningStatistics(Protocol):
         """Nulls per container, `UNKNOWN_COUNT` where unknown; None if all are."""
         ...
 
+    def nan_counts(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:
+        """NaN per container, of either sign, `UNKNOWN_COUNT` where unknown; None if all are."""
+        ...
+
     def row_counts(self) -> npt.NDArray[np.int64]:
         """Rows per container."""
         ...
@@ -72,6 +76,10 @@ class UnknownStatistics:
         return None
 
     def null_counts(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:  # noqa: ARG002
+        """Not known."""
+        return None
+
+    def nan_counts(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:  # noqa: ARG002
         """Not known."""
         return None
 
@@ -113,6 +121,18 @@ class JoinedStatistics(UnknownStatistics):
         counts = [part.null_counts(column) for part in self._parts]
         known = [count for count in counts if count is not None]
         return np.concatenate(known) if self._is_of_all(known) else None
+
+    def nan_counts(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:
+        """NaN counts of all parts; those that do not count NaN are unknown, and no error."""
+        counts = [part.nan_counts(column) for part in self._parts]
+        if all(count is None for count in counts):
+            return None
+        return np.concatenate(
+            [
+                np.full(part.num_containers, UNKNOWN_COUNT) if count is None else count
+                for part, count in zip(self._parts, counts, strict=True)
+            ]
+        )
 
     def _bounds(self, which: str, column: ColumnPath) -> pa.Array | None:
         if (which, column) not in self._found:

@@ -353,6 +353,14 @@ def test_expr_canonical_name_tells_expressions_apart():
     assert parsed("s LIKE 'x'").canonical_name() != parsed("s ILIKE 'x'").canonical_name()
 
 
+def test_zeros_of_either_sign_are_equal():
+    batch = pa.record_batch({"x": pa.array([-0.0, 0.0])})
+    context = SessionContext()
+    context.register_record_batches("zeros", [[batch]])
+    for text in ("x = 0", "x = -0.0", "NOT (x <> 0)", "x IS NOT DISTINCT FROM 0"):
+        assert context.sql(f"SELECT x FROM zeros WHERE {text}").count() == 2
+
+
 def test_the_print_of_a_session_has_its_settings():
     context = SessionContext(SessionConfig().with_target_partitions(5))
     context.sql("SET datafusion.execution.meta_fetch_concurrency = 7")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _DTYPES = {"INT32": "<i4", "INT64": "<i8", "FLOAT": "<f4", "DOUBLE": "<f8"}
+_FLOATS = {"FLOAT": "<f4", "DOUBLE": "<f8"}
 _UNIT_WORDS = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _EXACT = Context(prec=100)
 
@@ -93,6 +94,12 @@ def decode_raw_bounds(
         numbers = np.array(filled, dtype=_DTYPES[physical_type])
         return _from_numbers(numbers, is_missing, arrow_type)
     return _from_objects(values, arrow_type)
+
+
+def float_bound(bound: bytes, physical_type: str) -> float | None:
+    """A PLAIN-encoded bound of a floating point column; None if it has not the type's length."""
+    dtype = np.dtype(_FLOATS.get(physical_type, "<f2"))
+    return float(np.frombuffer(bound, dtype)[0]) if len(bound) == dtype.itemsize else None
 
 
 def _from_numbers(

@@ -1,4 +1,6 @@
-"""What the footer says of a column chunk and pyarrow does not show: page index, encodings used.
+"""What the footer says of a column chunk and pyarrow does not show.
+
+That is where the page index is, which encodings were used, and how many values are NaN.
 
 In: a footer's bytes and a chunk's sizes and offset, which pyarrow has parsed. Out: `ChunkTail`.
 
@@ -36,7 +38,8 @@ class ChunkTail:
     """Where a chunk's indexes are, and whether its data pages are all dictionary-coded.
 
     `is_all_dictionary` is None where the writer did not say. `bound_lengths` are the lengths in
-    bytes of all minima and maxima of the chunk's statistics.
+    bytes of all minima and maxima of the chunk's statistics. `nan_count` is what the writer says,
+    None where it does not; `plain_bounds` are minimum and maximum, where it does.
     """
 
     offset_index: ByteRange | None
@@ -44,6 +47,8 @@ class ChunkTail:
     is_all_dictionary: bool | None
     is_encrypted: bool
     bound_lengths: frozenset[int] = frozenset()
+    nan_count: int | None = None
+    plain_bounds: tuple[bytes, bytes] | None = None
 
 
 def find_chunk_tail(
@@ -96,12 +101,17 @@ def _mark(chunk: pq.ColumnChunkMetaData) -> bytes:
 
 def _tail(metadata: Fields, column_chunk: Fields) -> ChunkTail:
     """From fields of `ColumnMetaData` and of `ColumnChunk`, under the specification's ids."""
+    statistics: Fields = metadata.get(12, {})
+    nan_count = statistics.get(9)
+    has_nan_count = type(nan_count) is int
     return ChunkTail(
         offset_index=_range(column_chunk.get(4), column_chunk.get(5)),
         column_index=_range(column_chunk.get(6), column_chunk.get(7)),
         is_all_dictionary=_all_dictionary(metadata.get(13)),
         is_encrypted=8 in column_chunk or 9 in column_chunk,
-        bound_lengths=_bound_lengths(metadata.get(12, {})),
+        bound_lengths=_bound_lengths(statistics),
+        nan_count=nan_count if has_nan_count else None,
+        plain_bounds=_plain_bounds(statistics) if has_nan_count else None,
     )
 
 
@@ -109,6 +119,14 @@ def _bound_lengths(statistics: Fields) -> frozenset[int]:
     """Of `Statistics`: max, min, max_value and min_value."""
     bounds = [statistics.get(field_id) for field_id in (1, 2, 5, 6)]
     return frozenset(len(bound) for bound in bounds if bound is not None)
+
+
+def _plain_bounds(statistics: Fields) -> tuple[bytes, bytes] | None:
+    """Of `Statistics`: min_value and max_value, if both are there."""
+    lower, upper = statistics.get(6), statistics.get(5)
+    if isinstance(lower, bytes) and isinstance(upper, bytes):
+        return lower, upper
+    return None
 
 
 def _range(offset: object, length: object) -> ByteRange | None:

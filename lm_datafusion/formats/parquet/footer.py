@@ -23,6 +23,7 @@ from lm_datafusion.formats.parquet.chunk_tail import (
     find_chunk_tail,
     parse_chunk_tails,
 )
+from lm_datafusion.formats.parquet.column_orders import find_total_orders
 from lm_datafusion.formats.parquet.schema_elements import SchemaElements, load_schema_elements
 from lm_datafusion.formats.parquet.spec import MAGIC, PhysicalType
 from lm_datafusion.formats.parquet.thrift import ThriftError
@@ -145,6 +146,14 @@ class FileFacts:
         # Backwards: of leaves with one path the first counts.
         leaves = self.elements.leaves
         return {leaves[index].path: index for index in reversed(range(len(leaves)))}
+
+    def has_total_order(self, leaf: int) -> bool:
+        """Whether the bounds of a leaf were found by IEEE 754's total order."""
+        return leaf in self._total_orders
+
+    @functools.cached_property
+    def _total_orders(self) -> frozenset[int]:
+        return find_total_orders(self.footer, self.metadata)
 
     def leaf_type(self, path: tuple[str, ...]) -> pa.DataType:
         """The Arrow type of a leaf."""

@@ -10,11 +10,16 @@ Traps: pyarrow leaves out row-group bounds it knows to be wrong (strings in sign
 writers). A column index of text, bytes or unsigned numbers has the same trap and no such
 check, so it is used only where pyarrow vouches for the row group's own bounds.
 
+NaN: pyarrow shows neither the writer's count of NaN nor bounds in IEEE 754's total order, in
+which minimum and maximum are of the numbers, or NaN where there are none. Both are read from the
+footer. A count that does not fit the number of values or the bounds is not used.
+
 Invariant: what is not known is null, or `UNKNOWN_COUNT`; see `pruning.statistics`.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +28,7 @@ import pyarrow as pa
 from lm_datafusion.formats.parquet.bounds import (
     decode_plain_bounds,
     decode_raw_bounds,
+    float_bound,
     has_bounds,
     plain_bytes,
 )
@@ -100,6 +106,13 @@ class RowGroupStatistics(ConstantStatistics):
         counts = self._facts.remember(("null_count", column), lambda: self._all_nulls(column))
         return counts if counts is None or self._is_whole else counts[list(self._row_groups)]
 
+    def nan_counts(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:
+        """Row-group NaN counts."""
+        if column[0] in self._constants:
+            return super().nan_counts(column)
+        counts = self._facts.remember(("nan_count", column), lambda: self._all_nans(column))
+        return counts if counts is None or self._is_whole else counts[list(self._row_groups)]
+
     def _bounds(self, column: ColumnPath, which: str) -> pa.Array | None:
         bounds = self._facts.remember((which, column), lambda: self._all_bounds(column, which))
         return bounds if bounds is None or self._is_whole else bounds.take(self._row_groups)
@@ -112,6 +125,13 @@ class RowGroupStatistics(ConstantStatistics):
             return None
         return np.array([_null_count(chunk) for chunk in chunks], dtype=np.int64)
 
+    def _all_nans(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:
+        chunks = self._all_chunks(column)
+        if not chunks or not pa.types.is_floating(self._facts.leaf_type(column)):
+            return None
+        counts = np.array([_nan_count(chunk) for chunk in chunks], dtype=np.int64)
+        return counts if (counts != UNKNOWN_COUNT).any() else None
+
     def _all_bounds(self, column: ColumnPath, which: str) -> pa.Array | None:
         chunks = self._all_chunks(column)
         if not chunks:
@@ -121,7 +141,16 @@ class RowGroupStatistics(ConstantStatistics):
         if not has_bounds(physical_type, logical_type(self._facts, column), data_type):
             return None
         values = [_raw_bound(chunk, which) for chunk in chunks]
+        if pa.types.is_floating(data_type) and self._has_total_order(column, chunks):
+            values = [_total_order_bound(chunk, which) for chunk in chunks]
         return decode_raw_bounds(values, physical_type, data_type)
+
+    def _has_total_order(self, column: ColumnPath, chunks: Sequence[ChunkFacts]) -> bool:
+        """Whether the writer counted NaN and used the total order."""
+        if all(chunk.tail is None or chunk.tail.plain_bounds is None for chunk in chunks):
+            return False
+        leaf = self._facts.leaf_index(column)
+        return leaf is not None and self._facts.has_total_order(leaf)
 
     def _all_chunks(self, column: ColumnPath) -> list[ChunkFacts] | None:
         leaf = self._facts.leaf_index(column)
@@ -202,6 +231,14 @@ class PageStatistics(ConstantStatistics):
         result[all_null] = self._row_counts[all_null]
         return result
 
+    def nan_counts(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:
+        """Zero where the whole chunk has no NaN; not known otherwise."""
+        chunk = self._chunks.get(column)
+        is_float = chunk is not None and pa.types.is_floating(self._facts.leaf_type(column))
+        if chunk is None or not is_float or _nan_count(chunk) != 0:
+            return None
+        return np.zeros(self.num_containers, np.int64)
+
     def _pages_of_ranges(self, column: ColumnPath) -> npt.NDArray[np.int64]:
         first_rows = self._first_rows[column]
         return np.searchsorted(first_rows, self.starts, side="right") - 1
@@ -279,6 +316,32 @@ def _raw_bound(chunk: ChunkFacts, which: str) -> Any:
     if statistics is None or not statistics.has_min_max:
         return None
     return getattr(statistics, which)
+
+
+def _total_order_bound(chunk: ChunkFacts, which: str) -> Any:
+    """A bound as `_raw_bound` gives it, of a chunk whose bounds pyarrow does not show."""
+    tail = chunk.tail
+    if tail is None or tail.plain_bounds is None or chunk.statistics is None:
+        return None
+    bound = tail.plain_bounds[0 if which == "min_raw" else 1]
+    number = float_bound(bound, chunk.physical_type)
+    if number is None:
+        return None
+    return bound if chunk.physical_type == "FIXED_LEN_BYTE_ARRAY" else number
+
+
+def _nan_count(chunk: ChunkFacts) -> int:
+    """NaN in a chunk of floats, if what the footer says of them can be."""
+    tail = chunk.tail
+    if tail is None or tail.nan_count is None:
+        return UNKNOWN_COUNT
+    values = int(chunk.metadata.num_values) - max(_null_count(chunk), 0)
+    if not 0 <= tail.nan_count <= values:
+        return UNKNOWN_COUNT
+    numbers = [float_bound(bound, chunk.physical_type) for bound in tail.plain_bounds or ()]
+    if tail.nan_count == 0 and any(number is None or math.isnan(number) for number in numbers):
+        return UNKNOWN_COUNT
+    return tail.nan_count
 
 
 def _null_count(chunk: ChunkFacts) -> int:

@@ -17,12 +17,13 @@ NO, SOME, ALL = Verdict.NO_ROWS, Verdict.SOME_ROWS, Verdict.ALL_ROWS
 class Containers(UnknownStatistics):
     """Containers with given bounds of one column `x`, all of ten rows."""
 
-    def __init__(self, bounds, data_type, nulls=None, contains=None):
+    def __init__(self, bounds, data_type, nulls=None, contains=None, nans=None):
         super().__init__(np.full(len(bounds), 10, dtype=np.int64))
         self._low = pa.array([b and b[0] for b in bounds], data_type)
         self._high = pa.array([b and b[1] for b in bounds], data_type)
         self._nulls = None if nulls is None else np.array(nulls, dtype=np.int64)
         self._contains = contains
+        self._nans = None if nans is None else np.array(nans, dtype=np.int64)
 
     def min_values(self, column):
         return self._low
@@ -32,6 +33,9 @@ class Containers(UnknownStatistics):
 
     def null_counts(self, column):
         return self._nulls
+
+    def nan_counts(self, column):
+        return self._nans
 
     def may_contain(self, column, values):
         return None if self._contains is None else np.array(self._contains)
@@ -126,6 +130,46 @@ def test_nan_is_in_no_bound_and_passes_greater():
     assert verdicts("x < 0", pa.float64(), [(0.0, 3.0)], nulls=[0]) == [SOME]
 
 
+@pytest.mark.parametrize("data_type", [pa.float32(), pa.float64()])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x > 5", [NO, ALL, NO, SOME, SOME]),
+        ("x >= 5", [NO, ALL, NO, SOME, SOME]),
+        ("x < 5", [ALL, NO, ALL, SOME, SOME]),
+        ("x <= 5", [ALL, NO, ALL, SOME, SOME]),
+        ("x <> 1", [SOME, ALL, NO, SOME, SOME]),
+        ("x = 1", [SOME, NO, ALL, SOME, SOME]),
+        ("x IS DISTINCT FROM 1", [SOME, ALL, NO, SOME, SOME]),
+        ("x BETWEEN 4 AND 5", [NO, NO, NO, NO, NO]),
+        ("NOT (x BETWEEN 4 AND 5)", [ALL, ALL, ALL, SOME, SOME]),
+        ("x > -1 AND x < 9.5", [ALL, ALL, ALL, SOME, SOME]),
+        ("x IN (1, 100, 101, 102)", [SOME, NO, ALL, SOME, SOME]),
+        ("x NOT IN (1, 100, 101, 102)", [SOME, ALL, NO, SOME, SOME]),
+        ("x = 'NaN'::double", [NO, NO, NO, SOME, SOME]),
+        ("x <> 'NaN'::double", [ALL, ALL, ALL, SOME, SOME]),
+        ("x < 'NaN'::double", [SOME, SOME, SOME, SOME, SOME]),
+    ],
+)
+def test_bounds_say_all_where_there_is_no_nan(text, expected, data_type):
+    bounds = [(0.5, 3.0), (7.0, 9.0), (1.0, 1.0), (0.5, 3.0), (0.5, 3.0)]
+    facts = {"nulls": [0] * 5, "nans": [0, 0, 0, 2, -1]}
+    assert verdicts(text, data_type, bounds, **facts) == expected
+
+
+def test_a_container_without_nan_may_still_have_nulls():
+    facts = {"nulls": [3, -1, 10], "nans": [0, 0, 0]}
+    bounds = [(0.5, 3.0), (0.5, 3.0), None]
+    assert verdicts("x < 5", pa.float64(), bounds, **facts) == [SOME, SOME, NO]
+    assert verdicts("x > 5", pa.float64(), bounds, **facts) == [NO, NO, NO]
+
+
+def test_no_nan_and_no_bounds():
+    facts = {"nulls": [0], "nans": [0]}
+    assert verdicts("x > 5", pa.float64(), [None], **facts) == [SOME]
+    assert verdicts("x = 'NaN'::double", pa.float64(), [None], **facts) == [NO]
+
+
 def test_what_a_container_cannot_contain():
     facts = {"nulls": [0, 0], "contains": [False, True]}
     assert verdicts("x = 5", pa.int64(), [(0, 9), (0, 9)], **facts) == [NO, SOME]
@@ -162,14 +206,19 @@ CONDITIONS = st.sampled_from(
 )
 
 
+# What some of the numbers stand for where they are floats.
+ODD_FLOATS = {-6.0: -math.nan, 6.0: math.nan, 4.0: -0.0}
+
+
 @given(
     values=st.lists(st.lists(st.none() | NUMBERS, min_size=1, max_size=5), min_size=1, max_size=4),
     template=CONDITIONS,
     operator=st.sampled_from(["=", "<", "<=", ">", ">=", "<>"]),
     literals=st.tuples(NUMBERS, NUMBERS),
     data_type=st.sampled_from([pa.int32(), pa.float64(), pa.string()]),
+    counts_nan=st.booleans(),
 )
-def test_verdicts_are_proofs(values, template, operator, literals, data_type):
+def test_verdicts_are_proofs(values, template, operator, literals, data_type, counts_nan):
     """No matching row in a NO_ROWS container, no other row in an ALL_ROWS one."""
     convert = {pa.int32(): int, pa.float64(): float, pa.string(): str}[data_type]
     quote = "'{}'" if data_type == pa.string() else "({})"
@@ -180,14 +229,18 @@ def test_verdicts_are_proofs(values, template, operator, literals, data_type):
         else text
     )
     chunks = [[None if v is None else convert(v) for v in chunk] for chunk in values]
+    if data_type == pa.float64():
+        chunks = [[ODD_FLOATS.get(v, v) for v in chunk] for chunk in chunks]
     bounds, nulls = [], []
     for chunk in chunks:
-        present = [v for v in chunk if v is not None]
+        present = [v for v in chunk if v is not None and v == v]  # noqa: PLR0124 NaN
         bounds.append((min(present), max(present)) if present else None)
         nulls.append(chunk.count(None))
     schema = pa.schema([pa.field("x", data_type)])
     (conjunct,) = bind_conjuncts([Conjunct(text=text, columns=("x",))], schema)
-    statistics = Containers(bounds, data_type, nulls=nulls)
+    nans = [sum(v != v for v in chunk) for chunk in chunks]  # noqa: PLR0124 NaN
+    is_counted = counts_nan and data_type == pa.float64()
+    statistics = Containers(bounds, data_type, nulls=nulls, nans=nans if is_counted else None)
     statistics._row_counts = np.array([len(chunk) for chunk in chunks])
     for chunk, verdict in zip(chunks, judge(conjunct.tree, statistics), strict=True):
         batch = pa.record_batch([pa.array(chunk, data_type)], schema=schema)
@@ -199,5 +252,7 @@ def test_verdicts_are_proofs(values, template, operator, literals, data_type):
 def test_signed_zeros_are_not_told_apart():
     for low, high in [(-0.0, 0.0), (0.0, 0.0), (-0.0, -0.0)]:
         assert verdicts("x = 0", pa.float64(), [(low, high)], nulls=[0]) == [SOME]
-        assert verdicts("x < 0", pa.float64(), [(low, high)], nulls=[0]) == [SOME]
+        for text in ("x < 0", "x <= 0", "x > 0", "x >= 0", "x <= -0.0", "x IN (0.0, 7, 8, 9)"):
+            assert verdicts(text, pa.float64(), [(low, high)], nulls=[0]) == [SOME]
+            assert verdicts(text, pa.float64(), [(low, high)], nulls=[0], nans=[0]) == [SOME]
     assert math.copysign(1, -0.0) < 0

@@ -34,6 +34,18 @@ def test_parts_follow_one_another():
     assert joined.null_counts(("y",)) is None
 
 
+class Counted(Known):
+    def nan_counts(self, column):
+        return np.array([0, 3])
+
+
+def test_parts_that_do_not_count_nan_are_unknown():
+    bounds = (pa.array([1.0, 2.0]), pa.array([3.0, 4.0]))
+    joined = JoinedStatistics([Known(*bounds), Counted(*bounds)])
+    assert joined.nan_counts(("x",)).tolist() == [-1, -1, 0, 3]
+    assert JoinedStatistics([Known(*bounds), Known(*bounds)]).nan_counts(("x",)) is None
+
+
 def test_parts_that_are_not_alike_are_refused():
     numbers = Known(pa.array([1]), pa.array([3]), np.array([0]))
     text = Known(pa.array(["a"]), pa.array(["b"]), None)
