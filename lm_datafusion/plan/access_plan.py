@@ -11,6 +11,7 @@ each fails a conjunct of `narrowed_by`.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ from lm_datafusion.pruning import Verdict
 from lm_datafusion.selection import RowSelection
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     import numpy.typing as npt
 
@@ -33,14 +36,14 @@ class RowGroupAccess:
     narrowed_by: frozenset[int] = frozenset()
 
     @classmethod
-    def scan(cls, row_group: int, row_count: int, num_conjuncts: int) -> RowGroupAccess:
-        """Everything is still possible."""
-        everything = RowSelection.all(row_count)
+    def scan(cls, row_group: int, row_count: int, undecided: Sequence[bool]) -> RowGroupAccess:
+        """All rows of a row group; per conjunct, whether it has to be evaluated on them."""
+        everything, nothing = _all_and_none(row_count)
         return cls(
             row_group=row_group,
             row_count=row_count,
             selection=everything,
-            undecided=(everything,) * num_conjuncts,
+            undecided=tuple(everything if is_open else nothing for is_open in undecided),
         )
 
     @property
@@ -118,3 +121,9 @@ class RowGroupAccess:
         undecided = list(self.undecided)
         undecided[conjunct] = rows
         return dataclasses.replace(self, undecided=tuple(undecided))
+
+
+# Most row groups of a table have the same number of rows.
+@functools.lru_cache(maxsize=64)
+def _all_and_none(row_count: int) -> tuple[RowSelection, RowSelection]:
+    return RowSelection.all(row_count), RowSelection.none(row_count)

@@ -78,6 +78,12 @@ class PruningContext:
         return condition_keys(self.conjuncts, self.file_plan, self.schema)
 
     @functools.cached_property
+    def statistics(self) -> RowGroupStatistics:
+        """What the footer says of all row groups."""
+        every = range(self.facts.num_row_groups)
+        return RowGroupStatistics(self.facts, every, self.file_plan.constants)
+
+    @functools.cached_property
     def equalities(self) -> tuple[int, ...]:
         """The conjuncts that a bloom filter can say something about."""
         return tuple(i for i, c in enumerate(self.conjuncts) if _has_equality(c.tree))
@@ -217,9 +223,8 @@ def _dictionary_verdict(passes: npt.NDArray[np.bool_], may_hold_null: bool) -> V
 
 
 def _may_hold_null(row_group: int, name: str, context: PruningContext) -> bool:
-    statistics = RowGroupStatistics(context.facts, [row_group], {})
-    nulls = statistics.null_counts((name,))
-    return nulls is None or bool(nulls[0] != 0)
+    nulls = context.statistics.null_counts((name,))
+    return nulls is None or bool(nulls[row_group] != 0)
 
 
 def _prune_by_page_index(

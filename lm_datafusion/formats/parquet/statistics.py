@@ -75,11 +75,11 @@ class RowGroupStatistics(ConstantStatistics):
     def __init__(
         self, facts: FileFacts, row_groups: Sequence[int], constants: Mapping[str, pa.Scalar]
     ) -> None:
-        counts = np.array([facts.row_count(index) for index in row_groups], dtype=np.int64)
+        self._is_whole = len(row_groups) == facts.num_row_groups
+        counts = facts.row_counts if self._is_whole else facts.row_counts[list(row_groups)]
         super().__init__(counts, constants)
         self._facts = facts
         self._row_groups = row_groups
-        self._is_whole = len(row_groups) == facts.num_row_groups
 
     def min_values(self, column: ColumnPath) -> pa.Array | None:
         """Row-group minima."""
