@@ -248,6 +248,10 @@ class LateDataset(ScanVerbs, ds.Dataset):
         """The same dataset; reports of its scans are added to `reports`."""
         return self._copy(reports=reports)
 
+    def report_to(self, reports: MutableSequence[ScanReport]) -> None:
+        """Adds reports of scans that begin from now on to `reports`."""
+        self._reports = reports
+
     def with_options(self, **changes: Any) -> LateDataset:
         """The same files with some options changed."""
         return self._copy(options=self._options.with_changes(**changes))
