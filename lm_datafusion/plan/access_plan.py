@@ -19,8 +19,6 @@ from lm_datafusion.pruning import Verdict
 from lm_datafusion.selection import RowSelection
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     import numpy.typing as npt
 
@@ -35,16 +33,10 @@ class RowGroupAccess:
     undecided: tuple[RowSelection, ...]
     narrowed_by: frozenset[int] = frozenset()
 
-    @classmethod
-    def scan(cls, row_group: int, row_count: int, undecided: Sequence[bool]) -> RowGroupAccess:
+    @staticmethod
+    def scan(row_group: int, row_count: int, undecided: tuple[bool, ...]) -> RowGroupAccess:
         """All rows of a row group; per conjunct, whether it has to be evaluated on them."""
-        everything, nothing = _all_and_none(row_count)
-        return cls(
-            row_group=row_group,
-            row_count=row_count,
-            selection=everything,
-            undecided=tuple(everything if is_open else nothing for is_open in undecided),
-        )
+        return _scan(row_group, row_count, undecided)
 
     @property
     def is_skipped(self) -> bool:
@@ -123,7 +115,13 @@ class RowGroupAccess:
         return dataclasses.replace(self, undecided=tuple(undecided))
 
 
-# Most row groups of a table have the same number of rows.
-@functools.lru_cache(maxsize=64)
-def _all_and_none(row_count: int) -> tuple[RowSelection, RowSelection]:
-    return RowSelection.all(row_count), RowSelection.none(row_count)
+# The row groups of one file after the other are alike, and a statement is asked again.
+@functools.lru_cache(maxsize=4096)
+def _scan(row_group: int, row_count: int, undecided: tuple[bool, ...]) -> RowGroupAccess:
+    everything, nothing = RowSelection.all(row_count), RowSelection.none(row_count)
+    return RowGroupAccess(
+        row_group=row_group,
+        row_count=row_count,
+        selection=everything,
+        undecided=tuple(everything if is_open else nothing for is_open in undecided),
+    )

@@ -91,10 +91,26 @@ class _RowGroups:
 
     def prune_by_constants(self) -> None:
         """Judges the conjuncts that a file has one answer to; a file may drop out as a whole."""
+        first = self._files[0]
+        asked = []
+        for index, conjunct in enumerate(first.conjuncts):
+            if isinstance(conjunct.tree, Constant):
+                self._verdicts[index] = _whole(answer=bool(conjunct.tree.value))
+            elif index in first.decided:
+                self._verdicts[index] = Verdict.ALL_ROWS
+            else:
+                asked.append(index)
         for file, span in zip(self._files, self._spans, strict=True):
-            for index in range(len(file.conjuncts)):
-                self._verdicts[index, span] = _constant_verdict(index, file)
+            if file.file_plan.constants:
+                for index in asked:
+                    self._verdicts[index, span] = _constant_verdict(file, index)
+        self._drop_files()
+
+    def _drop_files(self) -> None:
+        """Drops the files that have no row left."""
         left = self._left()
+        if np.array_equal(left, self._is_wanted):
+            return
         for span in self._spans:
             if self._is_wanted[span].any() and not left[span].any():
                 self._is_wanted[span] = False
@@ -117,8 +133,8 @@ class _RowGroups:
         first = self._files[0]
         if not self._is_wanted.all() or any(file.file_plan.constants for file in self._files):
             return None
-        versions = (file.facts.version for file in self._files)
-        return question("verdicts", versions, first.conjuncts, first.schema)
+        versions = tuple(file.facts.version for file in self._files)
+        return question("verdicts", versions, first.lasting_keys)
 
     def _judge(self, conjunct: int) -> bool:
         """Judges a conjunct where it is undecided; whether all files were judged as one."""
@@ -135,34 +151,30 @@ class _RowGroups:
 
     def tasks(self) -> Iterator[RowGroupTask]:
         """The row groups left, after a look at the condition cache."""
-        left = self._left()
-        undecided = (self._verdicts == Verdict.SOME_ROWS).T
+        left = self._left().tolist()
+        counts = self._row_counts.tolist()
+        undecided = (self._verdicts == Verdict.SOME_ROWS).T.tolist()
         for file, span in zip(self._files, self._spans, strict=True):
-            numbers = np.flatnonzero(left[span])
-            if not len(numbers):
-                continue
             accesses = [
-                RowGroupAccess.scan(number, file.facts.row_count(number), flags)
-                for number, flags in zip(
-                    numbers.tolist(), undecided[span][numbers].tolist(), strict=True
-                )
+                RowGroupAccess.scan(place - span.start, counts[place], tuple(undecided[place]))
+                for place in range(span.start, span.stop)
+                if left[place]
             ]
             for access in prune_by_condition_cache(accesses, file):
                 if not access.is_skipped:
                     yield RowGroupTask(file=file.file_plan, access=access)
 
 
-def _constant_verdict(conjunct: int, file: PruningContext) -> Verdict:
-    """What a file as a whole says about a conjunct."""
-    bound = file.conjuncts[conjunct]
-    if isinstance(bound.tree, Constant):
-        return Verdict.ALL_ROWS if bound.tree.value else Verdict.NO_ROWS
-    if conjunct in file.decided:
-        return Verdict.ALL_ROWS
-    answers = judge_constants(bound, [file.file_plan.constants], file.schema, file.metrics)
-    if answers is None:
-        return Verdict.SOME_ROWS
-    return Verdict.ALL_ROWS if answers[0] else Verdict.NO_ROWS
+def _whole(*, answer: bool) -> Verdict:
+    """The verdict about rows that all have the same answer."""
+    return Verdict.ALL_ROWS if answer else Verdict.NO_ROWS
+
+
+def _constant_verdict(file: PruningContext, conjunct: int) -> Verdict:
+    """What the constants of a file say about a conjunct."""
+    constants = file.file_plan.constants
+    answers = judge_constants(file.conjuncts[conjunct], [constants], file.schema, file.metrics)
+    return Verdict.SOME_ROWS if answers is None else _whole(answer=answers[0])
 
 
 def judge_constants(

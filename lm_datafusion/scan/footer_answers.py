@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lm_datafusion.scan.condition_cache import conjunct_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
     import pyarrow as pa
@@ -42,18 +42,22 @@ class Question(NamedTuple):
 
 
 def question(
-    kind: str,
-    versions: Iterable[FileVersion],
-    conjuncts: Sequence[BoundConjunct],
-    schema: pa.Schema,
+    kind: str, versions: tuple[FileVersion, ...], conjuncts: tuple[ConjunctKey, ...] | None
 ) -> Question | None:
-    """The name of an answer; None if a conjunct may mean something else the next time."""
+    """The name of an answer; None where conjuncts have no lasting meaning."""
+    return None if conjuncts is None else Question(kind, versions, conjuncts)
+
+
+def lasting_keys(
+    conjuncts: Sequence[BoundConjunct], schema: pa.Schema
+) -> tuple[ConjunctKey, ...] | None:
+    """What tells conjuncts apart; None if one of them may mean something else the next time."""
     keys = [
         conjunct_key(bound.conjunct, schema) if bound.conjunct.expression is None else None
         for bound in conjuncts
     ]
     known = tuple(key for key in keys if key is not None)
-    return Question(kind, tuple(versions), known) if len(known) == len(keys) else None
+    return known if len(known) == len(keys) else None
 
 
 class FooterAnswers:

@@ -31,7 +31,14 @@ from lm_datafusion.errors import (
 )
 from lm_datafusion.formats.parquet.cache import FACTS
 from lm_datafusion.formats.parquet.statistics import RowGroupStatistics
-from lm_datafusion.plan import FilePlan, FilterStep, ReadPlan, RowFilter, plan_row_filter
+from lm_datafusion.plan import (
+    FilePlan,
+    FilterStep,
+    ReadPlan,
+    RowFilter,
+    RowGroupTask,
+    plan_row_filter,
+)
 from lm_datafusion.plan.selectivity import estimate_selectivity
 from lm_datafusion.predicate.conjunct import bind_conjuncts
 from lm_datafusion.scan.best_keys import best_keys
@@ -50,7 +57,7 @@ if TYPE_CHECKING:
     from lm_datafusion.formats.parquet.footer import FileFacts
     from lm_datafusion.metrics import ScanMetrics
     from lm_datafusion.options import ScanOptions
-    from lm_datafusion.plan import FirstRows, PlanPart, RowGroupTask, ScanRequest, Table, TableFile
+    from lm_datafusion.plan import FirstRows, PlanPart, ScanRequest, Table, TableFile
     from lm_datafusion.predicate.conjunct import BoundConjunct, Conjunct
     from lm_datafusion.scan.spans import Span
     from lm_datafusion.storage import Storage
@@ -133,6 +140,7 @@ def _load_files(
     """The files as they are now, without those that partition values rule out."""
     planned = None if part is None else part.versions
     answers = _partition_answers(table.files, conjuncts, schema, metrics)
+    decided, names = frozenset(answers), schema.names
     files = []
     for place, file in enumerate(table.files):
         if planned is not None and place not in planned:
@@ -145,12 +153,12 @@ def _load_files(
             raise FileChangedError(f"{file.path} changed after it was planned for")
         context = PruningContext(
             facts=facts,
-            file_plan=_file_plan(place, file, facts, schema),
+            file_plan=_file_plan(place, file, facts, names, schema),
             conjuncts=conjuncts,
             schema=schema,
             options=options,
             metrics=metrics,
-            decided=frozenset(answers),
+            decided=decided,
         )
         files.append(context)
     return files
@@ -159,7 +167,7 @@ def _load_files(
 def _tasks_of_part(part: PlanPart, files: Sequence[PruningContext]) -> list[RowGroupTask]:
     """The tasks of a part, with the columns of another request."""
     plans = {file.file_plan.place: file.file_plan for file in files}
-    return [dataclasses.replace(task, file=plans[task.file.place]) for task in part.tasks]
+    return [RowGroupTask(file=plans[task.file.place], access=task.access) for task in part.tasks]
 
 
 def _count_part(part: PlanPart, files: Sequence[PruningContext], metrics: ScanMetrics) -> None:
@@ -313,20 +321,21 @@ def load_facts(
         return FACTS.load(counted, limit_bytes=options.metadata_cache_bytes)
 
 
-def _file_plan(place: int, file: TableFile, facts: FileFacts, schema: pa.Schema) -> FilePlan:
+def _file_plan(
+    place: int, file: TableFile, facts: FileFacts, names: Sequence[str], schema: pa.Schema
+) -> FilePlan:
     columns: dict[str, int] = {}
     constants: dict[str, pa.Scalar] = {}
-    for field in schema:
-        if field.name in file.partition:
-            constants[field.name] = file.partition[field.name]
-            continue
-        found = facts.column_indices.get(field.name, [])
-        if len(found) > 1:
-            raise OptionError(f'{file.path}: {len(found)} columns are named "{field.name}"')
-        if found:
-            columns[field.name] = found[0]
+    for name in names:
+        found = facts.column_indices.get(name, ())
+        if name in file.partition:
+            constants[name] = file.partition[name]
+        elif len(found) > 1:
+            raise OptionError(f'{file.path}: {len(found)} columns are named "{name}"')
+        elif found:
+            columns[name] = found[0]
         else:
-            constants[field.name] = pa.scalar(None, field.type)
+            constants[name] = pa.scalar(None, schema.field(name).type)
     return FilePlan(place=place, version=facts.version, columns=columns, constants=constants)
 
 
@@ -350,7 +359,7 @@ def _estimates(file: PruningContext) -> npt.NDArray[np.float64]:
     """By conjunct: bytes per row of its columns, and the share of rows it may leave."""
     asked = None
     if not file.file_plan.constants:
-        asked = question("estimates", [file.facts.version], file.conjuncts, file.schema)
+        asked = question("estimates", (file.facts.version,), file.lasting_keys)
     known = ANSWERS.find(asked)
     if known is None:
         known = np.array([[_bytes_per_row(c, file), _selectivity(c, file)] for c in file.conjuncts])

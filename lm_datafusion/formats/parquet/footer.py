@@ -170,6 +170,11 @@ class FileFacts:
             data_type = data_type.field(name).type
         return data_type.value_type if pa.types.is_dictionary(data_type) else data_type
 
+    @property
+    def chunk_count(self) -> int:
+        """Column chunks that were asked for so far."""
+        return len(self._chunks)
+
     def memory_bytes(self) -> int:
         """Roughly what these facts hold; pyarrow's form of a footer is about four times it."""
         chunks = list(self._chunks.values())

@@ -9,7 +9,7 @@ import pytest
 import lm_datafusion as lm
 from lm_datafusion.predicate.conjunct import Conjunct, bind_conjuncts
 from lm_datafusion.scan import file_pruning, footer_answers
-from lm_datafusion.scan.footer_answers import ANSWERS, FooterAnswers, question
+from lm_datafusion.scan.footer_answers import ANSWERS, FooterAnswers, lasting_keys, question
 from lm_datafusion.storage import FileVersion
 
 SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.float64())])
@@ -18,7 +18,7 @@ VERSIONS = (FileVersion("a", 1, "t"), FileVersion("b", 2, "t"))
 
 def asked(text, *, kind="verdicts", versions=VERSIONS, schema=SCHEMA, **changes):
     bound = bind_conjuncts([Conjunct(text=text, columns=("x",), **changes)], schema)
-    return question(kind, versions, bound, schema)
+    return question(kind, versions, lasting_keys(bound, schema))
 
 
 class TestQuestion:
