@@ -56,7 +56,7 @@ class ScannedAgain(ReadyPlan):
     routed: RoutedQuery
     statement: Statement
     own_tables: OwnTables
-    _idle: list[_PlannedScan] = field(default_factory=list)
+    _idle: list[_PlannedScan] = field(default_factory=list, repr=False)
 
     def planned(self, context: datafusion.SessionContext) -> _PlannedScan:
         """The query, planned; names of its own keep runs at the same time apart."""
