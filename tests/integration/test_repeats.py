@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import lm_datafusion as lm
-from lm_datafusion.dataset import LateFragment
 from lm_datafusion.engine import choice, prepared, preparer, trial
 from lm_datafusion.engine.parquet_scan import FileRange, leaves_of, over_ranges, without_statistics
 
@@ -529,94 +528,4 @@ def test_files_that_are_listed_each_time_are_planned_each_time(folder, ready):
     (folder / "deeper").mkdir()
     pq.write_table(table(50_000), folder / "deeper" / "9.parquet")
     assert ours.sql(query).to_pylist() == plain.sql(query).to_pylist()
-    assert not ready
-
-
-LATE_QUERIES = [query for query in QUERIES if "WHERE" in query]
-
-
-@pytest.mark.parametrize("query", LATE_QUERIES)
-def test_a_frame_over_our_own_scan_is_kept(folder, ready, query):
-    plain, ours = sessions(folder, path="late", condition_cache_bytes=0)
-    expected = plain.sql(query).to_arrow_table()
-    reports = []
-    for _ in range(RUNS):
-        found = ours.sql(query).to_arrow_table()
-        assert found.schema == expected.schema
-        assert in_order(found.to_pylist()) == in_order(expected.to_pylist())
-        reports += ours.scan_reports()
-    assert len(set(ready)) == 1
-    assert len(ready) == RUNS - 1
-    (late,) = {plan for plan in ready if isinstance(plan, preparer.ScannedAgain)}
-    assert len(late._idle) == 1
-    # Each run has a report of its own.
-    counts = {(r.files, r.row_groups_total, r.rows_total, r.rows_selected) for r in reports}
-    assert len(reports) == RUNS
-    assert len(counts) == 1
-
-
-def test_runs_at_the_same_time_have_frames_of_their_own(folder, ready):
-    plain, ours = sessions(folder, path="late", condition_cache_bytes=0)
-    query = "SELECT k, count(*) AS n, min(word) AS w FROM t WHERE id < 9500 GROUP BY k ORDER BY k"
-    expected = plain.sql(query).to_pylist()
-
-    def run(_):
-        found = ours.sql(query).to_pylist()
-        (report,) = ours.scan_reports()
-        return found, report.rows_selected, report.row_groups_total
-
-    for _ in range(2):
-        ours.sql(query).collect()
-    with ThreadPoolExecutor(6) as pool:
-        assert list(pool.map(run, range(60))) == [(expected, 9500, 16)] * 60
-    assert 1 <= len(scan_of_ours(ready)._idle) <= 6
-
-
-def test_a_kept_frame_reads_files_as_they_are(folder, ready):
-    _, ours = sessions(folder, path="late")
-    query = "SELECT count(*) AS n, sum(id) AS total FROM t WHERE id < 900"
-    for _ in range(3):
-        assert ours.sql(query).to_pylist() == [{"n": 900, "total": 404_550}]
-    before = len(ready)
-    pq.write_table(table(0, 100), folder / "0.parquet")
-    for _ in range(3):
-        assert ours.sql(query).to_pylist() == [{"n": 100, "total": 4950}]
-    assert len(ready) == before
-
-
-def test_a_file_that_changes_while_a_kept_frame_runs(folder, ready, monkeypatch):
-    _, ours = sessions(folder, path="late")
-    query = "SELECT count(*) AS n, sum(id) AS total FROM t WHERE id < 900"
-    for _ in range(3):
-        ours.sql(query).collect()
-    scanner = LateFragment.scanner
-    changes = [lambda: pq.write_table(table(0, 100), folder / "0.parquet")]
-
-    def change_first(self, *arguments, **options):
-        while changes:
-            changes.pop()()
-        return scanner(self, *arguments, **options)
-
-    monkeypatch.setattr(LateFragment, "scanner", change_first)
-    # What was planned for the old file is not read from the new one: the statement begins anew.
-    assert ours.sql(query).to_pylist() == [{"n": 100, "total": 4950}]
-    assert isinstance(ready[-1], preparer.ScannedAgain)
-    ran = len(ready)
-    assert ours.sql(query).to_pylist() == [{"n": 100, "total": 4950}]
-    assert len(ready) == ran
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT count(*) FROM t WHERE id < 900 AND x < random() * 0",
-        "SELECT count(*) FROM t WHERE id < 900 AND now() > to_timestamp('2020-01-01')",
-        "SELECT sum(own(id)) FROM t WHERE id < 900",
-    ],
-)
-def test_frames_whose_meaning_may_change_are_not_kept(folder, ready, query):
-    _, ours = sessions(folder, path="late")
-    ours.register_udf(datafusion.udf(lambda a: a, [pa.int64()], pa.int64(), "stable", name="own"))
-    for _ in range(3):
-        ours.sql(query).collect()
     assert not ready
