@@ -26,7 +26,7 @@ from lm_datafusion.dataset.schema import unify_schemas, with_string_type
 from lm_datafusion.dataset.verbs import ScanVerbs
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.options import ScanOptions
-from lm_datafusion.plan import FilePart, ScanRequest, Table
+from lm_datafusion.plan import PlanPart, ScanRequest, Table
 from lm_datafusion.predicate.conjunct import bind_conjuncts, check_expressions
 from lm_datafusion.predicate.expression import Meaning
 from lm_datafusion.scan import find_order, load_facts, plan_scan
@@ -192,13 +192,15 @@ class LateDataset(ScanVerbs, ds.Dataset):
         plan = plan_scan(self._table, request, self._options, metrics)
         pruned = _pruned(metrics.report(), plan.tasks)
         is_whole = self._extent.is_whole
-        tasks = plan.tasks[::-1] if self._extent.is_reverse else plan.tasks
-        for group in _balanced(tasks, self._options.worker_count if is_whole else 1):
+        step = -1 if self._extent.is_reverse else 1
+        options = self._options.with_changes(threads=1) if is_whole else self._options
+        count = self._options.worker_count if is_whole else 1
+        for group in _balanced(plan.tasks[::step], count):
             yield LateFragment(
                 self._table,
-                _parts(group),
+                PlanPart(tasks=tuple(group[::step]), row_filter=plan.row_filter),
                 conjuncts=self._conjuncts,
-                options=self._options.with_changes(threads=1) if is_whole else self._options,
+                options=options,
                 on_report=self._reports.append,
                 pruned=pruned,
                 extent=self._extent,
@@ -245,6 +247,10 @@ class LateDataset(ScanVerbs, ds.Dataset):
     def with_reports(self, reports: MutableSequence[ScanReport]) -> LateDataset:
         """The same dataset; reports of its scans are added to `reports`."""
         return self._copy(reports=reports)
+
+    def report_to(self, reports: MutableSequence[ScanReport]) -> None:
+        """Adds reports of scans that begin from now on to `reports`."""
+        self._reports = reports
 
     def with_options(self, **changes: Any) -> LateDataset:
         """The same files with some options changed."""
@@ -327,17 +333,6 @@ def _balanced(tasks: Sequence[RowGroupTask], count: int) -> list[list[RowGroupTa
         groups[-1].append(task)
         done += task.access.row_count
     return groups
-
-
-def _parts(tasks: Sequence[RowGroupTask]) -> dict[int, FilePart]:
-    versions = {task.file.place: task.file.version for task in tasks}
-    row_groups: dict[int, set[int]] = {}
-    for task in tasks:
-        row_groups.setdefault(task.file.place, set()).add(task.access.row_group)
-    return {
-        place: FilePart(version=versions[place], row_groups=frozenset(groups))
-        for place, groups in row_groups.items()
-    }
 
 
 def _restore_dataset(

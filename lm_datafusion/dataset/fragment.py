@@ -1,6 +1,6 @@
 """A part of a dataset that one partition of an engine scans: a group of row groups.
 
-In: a table and some of its row groups. Out: scanners over them.
+In: a table and a part of a plan for it. Out: scanners over that part.
 
 DataFusion calls `fragment.scanner(schema, columns=, filter=, batch_size=)` with the schema first;
 what it pushes so has DataFusion's meaning and is exact. Every other call has PyArrow's meaning.
@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from lm_datafusion.dataset.verbs import Columns, Filter, OrderBy
     from lm_datafusion.metrics import ScanReport
     from lm_datafusion.options import ScanOptions
-    from lm_datafusion.plan import Table
+    from lm_datafusion.plan import PlanPart, Table
     from lm_datafusion.predicate.conjunct import Conjunct
-    from lm_datafusion.scan.planner import FileParts
 
 
 class LateFragment(ScanVerbs, ds.Fragment):
@@ -38,7 +37,7 @@ class LateFragment(ScanVerbs, ds.Fragment):
     def __init__(
         self,
         table: Table,
-        parts: FileParts,
+        part: PlanPart,
         *,
         conjuncts: tuple[Conjunct, ...],
         options: ScanOptions,
@@ -48,7 +47,7 @@ class LateFragment(ScanVerbs, ds.Fragment):
     ) -> None:
         # The base class cannot be initialised from Python; every member of it is overridden.
         self._table = table
-        self._parts = parts
+        self._part = part
         self._conjuncts = conjuncts
         self._options = options
         self._on_report = on_report
@@ -70,9 +69,9 @@ class LateFragment(ScanVerbs, ds.Fragment):
     def row_groups(self) -> dict[str, frozenset[int]]:
         """Row groups by path."""
         found: dict[str, frozenset[int]] = {}
-        for part in self._parts.values():
-            path = part.version.path
-            found[path] = found.get(path, frozenset()) | part.row_groups
+        for place, row_groups in self._part.row_groups.items():
+            path = self._table.files[place].path
+            found[path] = found.get(path, frozenset()) | row_groups
         return found
 
     def scanner(  # noqa: PLR0913 PyArrow's arguments and ours
@@ -113,7 +112,7 @@ class LateFragment(ScanVerbs, ds.Fragment):
             columns=columns,
             conjuncts=self._conjuncts + own,
             options=tuned(self._options, batch_size=taken, use_threads=use_threads),
-            only=self._parts,
+            part=self._part,
             on_report=self._on_report,
             pruned=self._pruned,
             extent=chosen_extent(
@@ -151,15 +150,16 @@ class LateFragment(ScanVerbs, ds.Fragment):
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore_fragment, (
             self._table,
-            self._parts,
+            self._part,
             self._conjuncts,
             self._options,
             self._extent,
         )
 
     def __repr__(self) -> str:
-        count = sum(len(part.row_groups) for part in self._parts.values())
-        return f"<LateFragment of {count} row groups in {len(self._parts)} files>"
+        by_file = self._part.row_groups
+        count = sum(map(len, by_file.values()))
+        return f"<LateFragment of {count} row groups in {len(by_file)} files>"
 
 
 def tuned(options: ScanOptions, *, batch_size: int | None, use_threads: bool) -> ScanOptions:
@@ -171,9 +171,9 @@ def tuned(options: ScanOptions, *, batch_size: int | None, use_threads: bool) ->
 
 def _restore_fragment(
     table: Table,
-    parts: FileParts,
+    part: PlanPart,
     conjuncts: tuple[Conjunct, ...],
     options: ScanOptions,
     extent: Extent,
 ) -> LateFragment:
-    return LateFragment(table, parts, conjuncts=conjuncts, options=options, extent=extent)
+    return LateFragment(table, part, conjuncts=conjuncts, options=options, extent=extent)

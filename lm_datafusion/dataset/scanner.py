@@ -41,9 +41,8 @@ if TYPE_CHECKING:
     from lm_datafusion.dataset.verbs import Columns, Filter
     from lm_datafusion.metrics import ScanReport
     from lm_datafusion.options import ScanOptions
-    from lm_datafusion.plan import ReadPlan, Table
+    from lm_datafusion.plan import PlanPart, ReadPlan, Table
     from lm_datafusion.predicate.conjunct import BoundConjunct, Conjunct
-    from lm_datafusion.scan.planner import FileParts
 
 
 class LateScanner(ds.Scanner):
@@ -56,7 +55,7 @@ class LateScanner(ds.Scanner):
         columns: Columns,
         conjuncts: tuple[Conjunct, ...],
         options: ScanOptions,
-        only: FileParts | None = None,
+        part: PlanPart | None = None,
         on_report: Callable[[ScanReport], None] | None = None,
         pruned: Mapping[str, int] | None = None,
         extent: Extent | None = None,
@@ -65,7 +64,7 @@ class LateScanner(ds.Scanner):
         self._table = table
         self._options = options
         self._extent = extent or Extent()
-        self._only = only
+        self._part = part
         self._on_report = on_report
         self._pruned = pruned or {}
         self._conjuncts = conjuncts
@@ -176,7 +175,7 @@ class LateScanner(ds.Scanner):
             "columns": self._columns,
             "conjuncts": self._conjuncts,
             "options": self._options,
-            "only": self._only,
+            "part": self._part,
             "on_report": self._on_report,
             "pruned": self._pruned,
             "extent": self._extent,
@@ -189,7 +188,7 @@ class LateScanner(ds.Scanner):
             self._columns,
             self._conjuncts,
             self._options,
-            self._only,
+            self._part,
             self._extent,
         )
 
@@ -217,7 +216,7 @@ class LateScanner(ds.Scanner):
         metrics.add(**self._pruned)
         request = self._request(extent or self._extent)
         bound, self._bound = self._bound, None
-        plan = plan_scan(self._table, request, self._options, metrics, self._only, bound)
+        plan = plan_scan(self._table, request, self._options, metrics, self._part, bound)
         return plan, metrics
 
     def _request(self, extent: Extent) -> ScanRequest:
@@ -316,11 +315,11 @@ def _restore_scanner(
     columns: Columns,
     conjuncts: tuple[Conjunct, ...],
     options: ScanOptions,
-    only: FileParts | None,
+    part: PlanPart | None,
     extent: Extent,
 ) -> LateScanner:
     return LateScanner(
-        table, columns=columns, conjuncts=conjuncts, options=options, only=only, extent=extent
+        table, columns=columns, conjuncts=conjuncts, options=options, part=part, extent=extent
     )
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     import datafusion
 
+    from lm_datafusion.dataset import LateDataset
     from lm_datafusion.engine.routing import RoutedReference
     from lm_datafusion.engine.run_reports import RunReports
     from lm_datafusion.engine.tables import ParquetTable, Tables
@@ -46,18 +47,21 @@ class OwnTables:
         self._pushdown_tables: dict[ParquetTable, _Kept] = {}
 
     @contextmanager
-    def of(self, references: tuple[RoutedReference, ...], run: RunReports) -> Iterator[None]:
-        """Every reference's own name, with the reader of its route."""
+    def of(
+        self, references: tuple[RoutedReference, ...], run: RunReports
+    ) -> Iterator[dict[int, LateDataset]]:
+        """Every reference's own name, with the reader of its route; our own datasets by place."""
+        scanned: dict[int, LateDataset] = {}
         try:
             for place, reference in enumerate(references):
                 if reference.late is not None:
-                    late = reference.late.with_reports(run.of(place))
+                    late = scanned[place] = reference.late.with_reports(run.of(place))
                     self._context.register_table(reference.own_name, Table(late))
                 elif reference.route.path in ("native_pushdown", "row_fetch"):
                     self._register_pushdown(reference.own_name, reference.table)
                 else:
                     self._register_same(reference.own_name, reference.table)
-            yield
+            yield scanned
         finally:
             for reference in references:
                 self._context.deregister_table(reference.own_name)

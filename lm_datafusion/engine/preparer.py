@@ -5,7 +5,7 @@ first; none if the statement is to be served each time anew.
 
 Where filter pushdown could pay, there are two plans, with it and without it; where our own scan
 could, that is a third. `engine.trial` finds out. Of a plan of DataFusion's that cannot be prepared
-(`engine.prepared`) the frame is kept; our own scan is planned each time.
+(`engine.prepared`) the frame is kept; so are frames over our own scan.
 
 Invariant: each plan gives the rows of the frame, as long as names and files stay what they are.
 """
@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from lm_datafusion.engine.choice import late_seconds
 from lm_datafusion.engine.parquet_scan import scanned_files
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from datafusion import DataFrame
 
+    from lm_datafusion.dataset import LateDataset
     from lm_datafusion.engine.frame import Statement
     from lm_datafusion.engine.own_tables import OwnTables
     from lm_datafusion.engine.routing import RoutedQuery, RoutedReference
@@ -45,21 +46,44 @@ _MEASURED = "tried for a statement that runs again: the fastest reader goes on"
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class ScannedAnew(ReadyPlan):
-    """A query over our own scan, planned each time: the scan tells its run what it did."""
+class ScannedAgain(ReadyPlan):
+    """A query over our own scan. Its frames are kept: one for as many runs as there are at a time.
+
+    Only DataFusion's plan of the query is kept. The scan looks at its files each time, and is
+    planned for them as they are then.
+    """
 
     routed: RoutedQuery
     statement: Statement
     own_tables: OwnTables
+    _idle: list[_PlannedScan] = field(default_factory=list, repr=False)
 
-    def frame(self, context: datafusion.SessionContext, run: RunReports) -> DataFrame:
+    def planned(self, context: datafusion.SessionContext) -> _PlannedScan:
         """The query, planned; names of its own keep runs at the same time apart."""
         routed = self.routed.renamed()
-        with self.own_tables.of(routed.references, run):
-            return self.statement.planned_as(routed.text or "", context)
+        with self.own_tables.of(routed.references, RunReports(routed.references)) as scanned:
+            frame = self.statement.planned_as(routed.text or "", context)
+        # Optimized as far as DataFusion gets, as it does for PREPARE: the next time is shorter.
+        plan = frame.optimized_logical_plan()
+        return _PlannedScan(context.create_dataframe_from_logical_plan(plan), scanned)
 
     def _collect(self, context: datafusion.SessionContext, run: RunReports) -> list[pa.RecordBatch]:
-        return self.frame(context, run).collect()
+        try:
+            scan = self._idle.pop()
+        except IndexError:
+            scan = self.planned(context)
+        for place, dataset in scan.scanned.items():
+            dataset.report_to(run.of(place))
+        batches = scan.frame.collect()
+        self._idle.append(scan)
+        return batches
+
+
+class _PlannedScan(NamedTuple):
+    """A frame, and by reference the datasets that it scans."""
+
+    frame: DataFrame
+    scanned: dict[int, LateDataset]
 
 
 class Preparer:
@@ -89,15 +113,18 @@ class Preparer:
     ) -> list[ReadyPlan]:
         """The plans of a statement."""
         try:
-            if not routed.is_read_by_datafusion or not self._can_repeat(native):
+            if not self._can_repeat(native):
                 return []
+            if not routed.is_read_by_datafusion:
+                again = self._scanned_again(native, statement, routed)
+                return [] if again is None else [again]
             choices = (routed, *self._others(native, statement, routed))
             made = [self._made_ready(native, choice, statement) for choice in choices]
         except Exception:  # noqa: BLE001 the frame itself says what is wrong, if anything
             return []
         plans = [plan for plan in made if plan is not None]
         with contextlib.suppress(Exception):  # it is an offer, and the others stand without it
-            plans += filter(None, [self._scanned_anew(native, statement, routed)])
+            plans += filter(None, [self._late_offer(native, statement, routed)])
         # Where there is nothing to try, a plan that is not ready is what happens anyway.
         return [] if len(plans) == 1 and isinstance(plans[0], PlannedAnew) else plans
 
@@ -125,7 +152,7 @@ class Preparer:
         is_other = {reference.route.path for reference in found.references} == {other}
         return [found.because(_MEASURED)] if is_other else []
 
-    def _scanned_anew(
+    def _late_offer(
         self, native: DataFrame, statement: Statement, routed: RoutedQuery
     ) -> ReadyPlan | None:
         """The same statement by our own scan, if that might be faster."""
@@ -137,17 +164,29 @@ class Preparer:
         if math.isinf(expected_s) or not can_be_tried(native.execution_plan()):
             return None
         found = self._route(native, options, statement).because(_MEASURED)
-        if found.text is None or any(r.late is None for r in found.references):
+        if any(r.late is None for r in found.references):
             return None
-        plan = ScannedAnew(
-            references=found.references,
+        return self._scanned_again(native, statement, found, expected_s)
+
+    def _scanned_again(
+        self,
+        native: DataFrame,
+        statement: Statement,
+        routed: RoutedQuery,
+        expected_s: float = 0.0,
+    ) -> ReadyPlan | None:
+        """A statement over our own scan; None if it takes more than one query, or a choice."""
+        is_one = routed.text is not None and routed.phases is None
+        if not is_one or routed.may_give_up or routed.is_for_once:
+            return None
+        plan = ScannedAgain(
+            references=routed.references,
             expected_s=expected_s,
-            routed=found,
+            routed=routed,
             statement=statement,
             own_tables=self._own_tables,
         )
-        planned = plan.frame(self._context, RunReports(found.references))
-        return plan if same_schema(planned, native) else None
+        return plan if same_schema(plan.planned(self._context).frame, native) else None
 
     def _made_ready(
         self, native: DataFrame, routed: RoutedQuery, statement: Statement

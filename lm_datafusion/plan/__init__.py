@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from lm_datafusion.plan.access_plan import RowGroupAccess
 from lm_datafusion.plan.ordering import BestKey, ClaimedOrder, FirstRows, KnownOrder
-from lm_datafusion.plan.read_plan import FilePart, FilePlan, ReadPlan, RowGroupTask
+from lm_datafusion.plan.read_plan import FilePlan, PlanPart, ReadPlan, RowGroupTask
 from lm_datafusion.plan.request import ScanRequest
 from lm_datafusion.plan.row_filter import FilterStep, RowFilter, plan_row_filter
 from lm_datafusion.plan.table import Table, TableFile
@@ -18,11 +18,11 @@ from lm_datafusion.plan.table import Table, TableFile
 __all__ = [
     "BestKey",
     "ClaimedOrder",
-    "FilePart",
     "FilePlan",
     "FilterStep",
     "FirstRows",
     "KnownOrder",
+    "PlanPart",
     "ReadPlan",
     "RowFilter",
     "RowGroupAccess",

@@ -11,6 +11,7 @@ each fails a conjunct of `narrowed_by`.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,16 +33,10 @@ class RowGroupAccess:
     undecided: tuple[RowSelection, ...]
     narrowed_by: frozenset[int] = frozenset()
 
-    @classmethod
-    def scan(cls, row_group: int, row_count: int, num_conjuncts: int) -> RowGroupAccess:
-        """Everything is still possible."""
-        everything = RowSelection.all(row_count)
-        return cls(
-            row_group=row_group,
-            row_count=row_count,
-            selection=everything,
-            undecided=(everything,) * num_conjuncts,
-        )
+    @staticmethod
+    def scan(row_group: int, row_count: int, undecided: tuple[bool, ...]) -> RowGroupAccess:
+        """All rows of a row group; per conjunct, whether it has to be evaluated on them."""
+        return _scan(row_group, row_count, undecided)
 
     @property
     def is_skipped(self) -> bool:
@@ -118,3 +113,15 @@ class RowGroupAccess:
         undecided = list(self.undecided)
         undecided[conjunct] = rows
         return dataclasses.replace(self, undecided=tuple(undecided))
+
+
+# The row groups of one file after the other are alike, and a statement is asked again.
+@functools.lru_cache(maxsize=4096)
+def _scan(row_group: int, row_count: int, undecided: tuple[bool, ...]) -> RowGroupAccess:
+    everything, nothing = RowSelection.all(row_count), RowSelection.none(row_count)
+    return RowGroupAccess(
+        row_group=row_group,
+        row_count=row_count,
+        selection=everything,
+        undecided=tuple(everything if is_open else nothing for is_open in undecided),
+    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lm_datafusion.plan.access_plan import RowGroupAccess
     from lm_datafusion.plan.ordering import BestKey, FirstRows
     from lm_datafusion.plan.row_filter import RowFilter
+    from lm_datafusion.predicate.conjunct import BoundConjunct
     from lm_datafusion.storage import FileVersion, Storage
 
 
@@ -36,14 +37,6 @@ class FilePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FilePart:
-    """Some row groups of one version of a file."""
-
-    version: FileVersion
-    row_groups: frozenset[int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RowGroupTask:
     """One row group to scan.
 
@@ -58,6 +51,40 @@ class RowGroupTask:
     access: RowGroupAccess
     best: BestKey | None = None
     is_part: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanPart:
+    """Some tasks of a plan, for a scan that asks the same of them, or something else.
+
+    Attributes:
+        tasks: Row groups in the order of the table, each as far as the plan has pruned it.
+        row_filter: The conjuncts that they were pruned by.
+    """
+
+    tasks: tuple[RowGroupTask, ...]
+    row_filter: RowFilter
+
+    @property
+    def versions(self) -> dict[int, FileVersion]:
+        """The version of each file, by its place in the table: a path may be there twice."""
+        return {task.file.place: task.file.version for task in self.tasks}
+
+    @property
+    def row_groups(self) -> dict[int, frozenset[int]]:
+        """The row groups of each file, by its place in the table."""
+        found: dict[int, set[int]] = {}
+        for task in self.tasks:
+            found.setdefault(task.file.place, set()).add(task.access.row_group)
+        return {place: frozenset(row_groups) for place, row_groups in found.items()}
+
+    def is_pruned_by(self, conjuncts: Sequence[BoundConjunct]) -> bool:
+        """Whether the tasks were pruned by just these conjuncts, in this order."""
+        own = sorted(self.row_filter.steps, key=lambda step: step.index)
+        return len(own) == len(conjuncts) and all(
+            step.conjunct.conjunct.is_same(other.conjunct)
+            for step, other in zip(own, conjuncts, strict=True)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,6 +56,12 @@ class Conjunct:
     def __str__(self) -> str:
         return self.text or str(self.expression)
 
+    def is_same(self, other: Conjunct) -> bool:
+        """Whether two conjuncts surely ask the same; PyArrow's expressions cannot be compared."""
+        if self.expression is not None or other.expression is not None:
+            return self is other
+        return self == other
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundConjunct:
@@ -97,11 +103,10 @@ def bind_conjuncts(conjuncts: Sequence[Conjunct], schema: pa.Schema) -> tuple[Bo
         ColumnNotFoundError: A conjunct names a column that is not there.
         SqlError: DataFusion rejects a conjunct over this schema.
     """
-    for conjunct in conjuncts:
-        for name in conjunct.columns:
-            if name not in schema.names:
-                raise ColumnNotFoundError(name, schema.names)
     needed = {name for conjunct in conjuncts for name in conjunct.columns}
+    missing = needed.difference(schema.names)
+    if missing:
+        raise ColumnNotFoundError(min(missing), schema.names)
     narrow = pa.schema([schema.field(name) for name in sorted(needed)])
     try:
         if all(map(_is_repeatable, conjuncts)):

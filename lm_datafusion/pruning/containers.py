@@ -325,12 +325,17 @@ def _may_contain(column: ColumnReference, values: pa.Array, statistics: PruningS
 
 def _may(array: pa.Array) -> Flags:
     """Unknown is possible."""
-    return np.asarray(pc.fill_null(array, True).to_numpy(zero_copy_only=False), dtype=np.bool_)
+    return _flags(array, unknown=True)
 
 
 def _surely(array: pa.Array) -> Flags:
     """Unknown is not sure."""
-    return np.asarray(pc.fill_null(array, False).to_numpy(zero_copy_only=False), dtype=np.bool_)
+    return _flags(array, unknown=False)
+
+
+def _flags(array: pa.Array, *, unknown: bool) -> Flags:
+    known = pc.fill_null(array, unknown) if array.null_count else array
+    return np.asarray(known.to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def _comparable(bounds: pa.Array, literal_type: pa.DataType) -> pa.Array:

@@ -2,9 +2,11 @@
 
 In: the files of a table and the conjuncts. Out: `RowGroupTask`s of the row groups that are left.
 
+The row groups of all files stand side by side in arrays; verdicts are a row per conjunct.
+
 1. Constants: conjuncts over columns that a file has one value of.
 2. Statistics: a conjunct is judged over the row groups of all files at once, since a call costs
-   about as much for one row group as for a thousand.
+   about as much for one row group as for a thousand. Files without a row group left drop out.
 3. The condition cache (`scan.known_rows`).
 
 Invariant: nothing here reads from storage; what cannot be judged is left over.
@@ -13,106 +15,166 @@ Invariant: nothing here reads from storage; what cannot be judged is left over.
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from lm_datafusion.formats.parquet.statistics import RowGroupStatistics
 from lm_datafusion.plan import RowGroupAccess, RowGroupTask
 from lm_datafusion.predicate.tree import Constant
 from lm_datafusion.pruning import JoinedStatistics, Verdict, judge
+from lm_datafusion.scan.footer_answers import ANSWERS, question
 from lm_datafusion.scan.known_rows import prune_by_condition_cache
 from lm_datafusion.scan.pool import call_aside
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
     from lm_datafusion.metrics import ScanMetrics
     from lm_datafusion.predicate.conjunct import BoundConjunct
+    from lm_datafusion.scan.footer_answers import Question
     from lm_datafusion.scan.prune import PruningContext
 
 
-class FilePruning:
-    """The row groups of one file on their way through the stages of planning."""
+def plan_tasks(
+    files: Sequence[PruningContext], wanted: Mapping[int, frozenset[int]] | None = None
+) -> list[RowGroupTask]:
+    """Prunes the row groups of files by constants, statistics and what earlier scans found.
 
-    def __init__(self, context: PruningContext, wanted: frozenset[int] | None = None) -> None:
-        """Prunes by constants.
+    Args:
+        files: The files, all with the same conjuncts.
+        wanted: The row groups to look at, by the file's place in the table; None for all.
+    """
+    if not files:
+        return []
+    row_groups = _RowGroups(files, wanted)
+    row_groups.prune_by_constants()
+    if files[0].options.prune_statistics:
+        row_groups.prune_by_statistics()
+    return list(row_groups.tasks())
 
-        Args:
-            context: The file and the conjuncts.
-            wanted: Row groups to look at; None for all.
-        """
-        facts, conjuncts = context.facts, context.conjuncts
-        accesses = [
-            RowGroupAccess.scan(index, facts.row_count(index), len(conjuncts))
-            for index in range(facts.num_row_groups)
-            if wanted is None or index in wanted
-        ]
-        context.metrics.add(
-            files=1,
-            bytes_total=facts.version.size_bytes,
-            row_groups_total=len(accesses),
-            rows_total=sum(access.row_count for access in accesses),
+
+class _RowGroups:
+    """The row groups of some files, side by side, and the verdicts about them."""
+
+    def __init__(
+        self, files: Sequence[PruningContext], wanted: Mapping[int, frozenset[int]] | None
+    ) -> None:
+        counts = [file.facts.row_counts for file in files]
+        edges = itertools.accumulate(map(len, counts), initial=0)
+        self._files = files
+        self._spans = [slice(start, stop) for start, stop in itertools.pairwise(edges)]
+        self._row_counts = np.concatenate(counts)
+        self._is_wanted = np.ones(len(self._row_counts), dtype=np.bool_)
+        if wanted is not None:
+            for file, span in zip(files, self._spans, strict=True):
+                numbers = np.arange(len(file.facts.row_counts))
+                self._is_wanted[span] = np.isin(numbers, list(wanted[file.file_plan.place]))
+        self._verdicts = np.full(
+            (len(files[0].conjuncts), len(self._row_counts)), Verdict.SOME_ROWS, dtype=np.uint8
         )
-        self.context = context
-        self.accesses = _prune_by_constants(accesses, context)
-        if accesses and not any(access.selection.selects_any() for access in self.accesses):
-            context.metrics.add(files_pruned=1)
-            self.accesses = []
-        self.row_groups = [access.row_group for access in self.accesses]
+        self._metrics = files[0].metrics
+        self._metrics.add(
+            files=len(files),
+            bytes_total=sum(file.facts.version.size_bytes for file in files),
+            row_groups_total=int(self._is_wanted.sum()),
+            rows_total=int(self._row_counts[self._is_wanted].sum()),
+        )
 
-    @functools.cached_property
-    def statistics(self) -> RowGroupStatistics:
-        """Statistics of the row groups."""
-        constants = self.context.file_plan.constants
-        return RowGroupStatistics(self.context.facts, self.row_groups, constants)
+    def _left(self) -> npt.NDArray[np.bool_]:
+        """The row groups that may hold a matching row."""
+        ruled_out = (self._verdicts == Verdict.NO_ROWS).any(axis=0)
+        return self._is_wanted & (self._row_counts > 0) & ~ruled_out
 
-    def is_undecided(self, conjunct: int) -> bool:
-        """Whether a row group has rows left to evaluate a conjunct on."""
-        return any(access.is_undecided(conjunct) for access in self.accesses)
+    def prune_by_constants(self) -> None:
+        """Judges the conjuncts that a file has one answer to; a file may drop out as a whole."""
+        first = self._files[0]
+        asked = []
+        for index, conjunct in enumerate(first.conjuncts):
+            if isinstance(conjunct.tree, Constant):
+                self._verdicts[index] = _whole(answer=bool(conjunct.tree.value))
+            elif index in first.decided:
+                self._verdicts[index] = Verdict.ALL_ROWS
+            else:
+                asked.append(index)
+        for file, span in zip(self._files, self._spans, strict=True):
+            if file.file_plan.constants:
+                for index in asked:
+                    self._verdicts[index, span] = _constant_verdict(file, index)
+        self._drop_files()
 
-    def note_verdicts(self, conjunct: int, verdicts: npt.NDArray[np.uint8]) -> None:
-        """Refines by a verdict per row group."""
-        self.accesses = [
-            access.with_verdict(conjunct, verdict) if access.is_undecided(conjunct) else access
-            for access, verdict in zip(self.accesses, verdicts.tolist(), strict=True)
-        ]
+    def _drop_files(self) -> None:
+        """Drops the files that have no row left."""
+        left = self._left()
+        if np.array_equal(left, self._is_wanted):
+            return
+        for span in self._spans:
+            if self._is_wanted[span].any() and not left[span].any():
+                self._is_wanted[span] = False
+                self._metrics.add(files_pruned=1)
 
-    def tasks(self) -> list[RowGroupTask]:
+    def prune_by_statistics(self) -> None:
+        """Judges what is undecided by what footers say, or said before."""
+        asked = self._question()
+        known = ANSWERS.find(asked)
+        if known is not None:
+            self._verdicts = known
+        else:
+            is_judged = [self._judge(conjunct) for conjunct in range(len(self._verdicts))]
+            ANSWERS.keep(asked if all(is_judged) else None, self._verdicts)
+        skipped = int((self._is_wanted & ~self._left()).sum())
+        self._metrics.add(row_groups_pruned_statistics=skipped)
+
+    def _question(self) -> Question | None:
+        """What the verdicts depend on, if that is all row groups of files and nothing else."""
+        first = self._files[0]
+        if not self._is_wanted.all() or any(file.file_plan.constants for file in self._files):
+            return None
+        versions = tuple(file.facts.version for file in self._files)
+        return question("verdicts", versions, first.lasting_keys)
+
+    def _judge(self, conjunct: int) -> bool:
+        """Judges a conjunct where it is undecided; whether all files were judged as one."""
+        undecided = self._left() & (self._verdicts[conjunct] == Verdict.SOME_ROWS)
+        places = [n for n, span in enumerate(self._spans) if undecided[span].any()]
+        files = [self._files[n] for n in places]
+        together = _judge_together(conjunct, files)
+        found = together or [file.judge(conjunct, file.statistics) for file in files]
+        for place, verdicts in zip(places, found, strict=True):
+            span = self._spans[place]
+            chosen = undecided[span]
+            self._verdicts[conjunct, span][chosen] = verdicts[chosen]
+        return together is not None
+
+    def tasks(self) -> Iterator[RowGroupTask]:
         """The row groups left, after a look at the condition cache."""
-        accesses = prune_by_condition_cache(self.accesses, self.context)
-        file = self.context.file_plan
-        return [RowGroupTask(file=file, access=a) for a in accesses if not a.is_skipped]
+        left = self._left().tolist()
+        counts = self._row_counts.tolist()
+        undecided = (self._verdicts == Verdict.SOME_ROWS).T.tolist()
+        for file, span in zip(self._files, self._spans, strict=True):
+            accesses = [
+                RowGroupAccess.scan(place - span.start, counts[place], tuple(undecided[place]))
+                for place in range(span.start, span.stop)
+                if left[place]
+            ]
+            for access in prune_by_condition_cache(accesses, file):
+                if not access.is_skipped:
+                    yield RowGroupTask(file=file.file_plan, access=access)
 
 
-def plan_tasks(files: Sequence[FilePruning]) -> list[RowGroupTask]:
-    """Prunes the row groups of files by statistics, and by what earlier scans found."""
-    if files and files[0].context.options.prune_statistics:
-        _prune_by_statistics(files)
-    return [task for file in files for task in file.tasks()]
+def _whole(*, answer: bool) -> Verdict:
+    """The verdict about rows that all have the same answer."""
+    return Verdict.ALL_ROWS if answer else Verdict.NO_ROWS
 
 
-def _prune_by_constants(
-    accesses: list[RowGroupAccess], context: PruningContext
-) -> list[RowGroupAccess]:
-    """Judges the conjuncts that the file has one answer to; first those that are constant."""
-    constants = context.file_plan.constants
-    for index, conjunct in enumerate(context.conjuncts):
-        if isinstance(conjunct.tree, Constant):
-            verdict = Verdict.ALL_ROWS if conjunct.tree.value else Verdict.NO_ROWS
-            accesses = [access.with_verdict(index, verdict) for access in accesses]
-    for index, conjunct in enumerate(context.conjuncts):
-        if index in context.decided:
-            accesses = [access.with_verdict(index, Verdict.ALL_ROWS) for access in accesses]
-            continue
-        answers = judge_constants(conjunct, [constants], context.schema, context.metrics)
-        if answers is not None:
-            verdict = Verdict.ALL_ROWS if answers[0] else Verdict.NO_ROWS
-            accesses = [access.with_verdict(index, verdict) for access in accesses]
-    return accesses
+def _constant_verdict(file: PruningContext, conjunct: int) -> Verdict:
+    """What the constants of a file say about a conjunct."""
+    constants = file.file_plan.constants
+    answers = judge_constants(file.conjuncts[conjunct], [constants], file.schema, file.metrics)
+    return Verdict.SOME_ROWS if answers is None else _whole(answer=answers[0])
 
 
 def judge_constants(
@@ -153,30 +215,19 @@ def _as_column(values: Sequence[pa.Scalar], data_type: pa.DataType) -> pa.Array:
     return pa.concat_arrays(parts)
 
 
-def _prune_by_statistics(files: Sequence[FilePruning]) -> None:
-    metrics = files[0].context.metrics
-    for index in range(len(files[0].context.conjuncts)):
-        _judge_together(index, [file for file in files if file.is_undecided(index)])
-    skipped = sum(access.is_skipped for file in files for access in file.accesses)
-    metrics.add(row_groups_pruned_statistics=skipped)
-
-
-def _judge_together(conjunct: int, files: Sequence[FilePruning]) -> None:
-    """Judges the row groups of all files at once; file by file where they are not alike."""
-    if len(files) > 1:
-        context = files[0].context
-        try:
-            verdicts = judge(
-                context.conjuncts[conjunct].tree,
-                JoinedStatistics([file.statistics for file in files]),
-                context.nan_free,
-            )
-        except Exception:  # noqa: BLE001, S110 each for itself then
-            pass
-        else:
-            stops = np.cumsum([len(file.accesses) for file in files])
-            for file, part in zip(files, np.split(verdicts, stops[:-1]), strict=True):
-                file.note_verdicts(conjunct, part)
-            return
-    for file in files:
-        file.note_verdicts(conjunct, file.context.judge(conjunct, file.statistics))
+def _judge_together(
+    conjunct: int, files: Sequence[PruningContext]
+) -> list[npt.NDArray[np.uint8]] | None:
+    """Verdicts about the row groups of all files at once; None where that cannot be done."""
+    if not files:
+        return []
+    first = files[0]
+    try:
+        verdicts = judge(
+            first.conjuncts[conjunct].tree,
+            JoinedStatistics([file.statistics for file in files]),
+            first.nan_free,
+        )
+    except Exception:  # noqa: BLE001 each for itself then
+        return None
+    return np.split(verdicts, np.cumsum([len(file.facts.row_counts) for file in files])[:-1])

@@ -8,7 +8,11 @@ In: a `Table` and a `ScanRequest`. Out: a plan with the row groups that statisti
 3. Files are pruned by partition values before they are opened, row groups by statistics.
 4. The filter chain is ordered by expected cost.
 
-Invariant: planning reads footers only.
+A part of an earlier plan is taken as it is, if it was pruned by the same conjuncts; only its files
+are looked at again, and their columns found.
+
+Invariant: planning reads footers only; the tasks of a plan are of the versions that its files had
+when it was made.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from lm_datafusion.errors import (
@@ -26,29 +31,36 @@ from lm_datafusion.errors import (
 )
 from lm_datafusion.formats.parquet.cache import FACTS
 from lm_datafusion.formats.parquet.statistics import RowGroupStatistics
-from lm_datafusion.plan import FilePlan, FilterStep, ReadPlan, RowFilter, plan_row_filter
+from lm_datafusion.plan import (
+    FilePlan,
+    FilterStep,
+    ReadPlan,
+    RowFilter,
+    RowGroupTask,
+    plan_row_filter,
+)
 from lm_datafusion.plan.selectivity import estimate_selectivity
 from lm_datafusion.predicate.conjunct import bind_conjuncts
 from lm_datafusion.scan.best_keys import best_keys
-from lm_datafusion.scan.file_pruning import FilePruning, judge_constants, plan_tasks
+from lm_datafusion.scan.file_pruning import judge_constants, plan_tasks
+from lm_datafusion.scan.footer_answers import ANSWERS, question
 from lm_datafusion.scan.prune import PruningContext
 from lm_datafusion.scan.sort_values import has_sort_values
 from lm_datafusion.scan.spans import proven_order, spans_of, why_unknown
 from lm_datafusion.storage import MeteredFile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
 
     from lm_datafusion.formats.parquet.footer import FileFacts
     from lm_datafusion.metrics import ScanMetrics
     from lm_datafusion.options import ScanOptions
-    from lm_datafusion.plan import FilePart, FirstRows, RowGroupTask, ScanRequest, Table, TableFile
+    from lm_datafusion.plan import FirstRows, PlanPart, ScanRequest, Table, TableFile
     from lm_datafusion.predicate.conjunct import BoundConjunct, Conjunct
     from lm_datafusion.scan.spans import Span
     from lm_datafusion.storage import Storage
-
-    # By the place of a file in the table, for a path may be there twice.
-    FileParts = Mapping[int, FilePart]
 
 
 def plan_scan(
@@ -56,7 +68,7 @@ def plan_scan(
     request: ScanRequest,
     options: ScanOptions,
     metrics: ScanMetrics,
-    only: FileParts | None = None,
+    part: PlanPart | None = None,
     bound: tuple[BoundConjunct, ...] | None = None,
 ) -> ReadPlan:
     """Plans a scan.
@@ -66,13 +78,13 @@ def plan_scan(
         request: What is wanted.
         options: How to scan.
         metrics: Counts what planning sees and prunes.
-        only: The row groups that are wanted, if not all are.
+        part: The row groups that are wanted, if not all are.
         bound: The conjuncts of the request, if somebody has bound them already.
 
     Raises:
         ColumnNotFoundError: A column that the table does not have.
         SqlError: A conjunct that DataFusion rejects.
-        StorageError: A file that cannot be read, or is not the one that parts are wanted of.
+        StorageError: A file that cannot be read, or is not the one that a part is wanted of.
         CorruptFileError: A file that is no Parquet file.
     """
     conjuncts = bind_request(table, request) if bound is None else bound
@@ -82,33 +94,14 @@ def plan_scan(
     )
     # Metadata may be bytes, and DataFusion, which evaluates over this schema, takes text only.
     schema = pa.schema([table.schema.field(name).remove_metadata() for name in needed])
-    files: list[FilePruning] = []
-    steps: RowFilter | None = None
+    files = _load_files(table, conjuncts, schema, options, metrics, part)
+    if part is not None and part.is_pruned_by(conjuncts):
+        tasks, steps = _tasks_of_part(part, files), part.row_filter
+        _count_part(part, files, metrics)
+    else:
+        tasks = plan_tasks(files, None if part is None else part.row_groups)
+        steps = _row_filter(files[0]) if files and conjuncts else RowFilter(steps=())
     spans: list[Span] = []
-    answers = _partition_answers(table.files, conjuncts, schema, metrics)
-    for place, file in enumerate(table.files):
-        part = None if only is None else only.get(place)
-        if only is not None and part is None:
-            continue
-        if not all(answer[place] for answer in answers.values()):
-            metrics.add(files=1, files_pruned=1)
-            continue
-        facts = load_facts(table.storage, file.path, options, metrics)
-        if part is not None and part.version != facts.version:
-            raise FileChangedError(f"{file.path} changed after it was planned for")
-        context = PruningContext(
-            facts=facts,
-            file_plan=_file_plan(place, file, facts, schema),
-            conjuncts=conjuncts,
-            schema=schema,
-            options=options,
-            metrics=metrics,
-            decided=frozenset(answers),
-        )
-        files.append(FilePruning(context, None if part is None else part.row_groups))
-        if steps is None and conjuncts:
-            steps = _row_filter(conjuncts, context)
-    tasks = plan_tasks(files)
     if request.first is not None:
         tasks, spans = _with_best_keys(tasks, request.first, files)
     if request.is_reverse:
@@ -127,12 +120,62 @@ def plan_scan(
             [table.schema.field(name) for name in request.columns], metadata=table.schema.metadata
         ),
         filter_schema=schema,
-        row_filter=steps or RowFilter(steps=()),
+        row_filter=steps,
         tasks=tuple(tasks),
         options=options,
         is_reverse=request.is_reverse,
         limit=request.limit,
         first=request.first,
+    )
+
+
+def _load_files(
+    table: Table,
+    conjuncts: tuple[BoundConjunct, ...],
+    schema: pa.Schema,
+    options: ScanOptions,
+    metrics: ScanMetrics,
+    part: PlanPart | None,
+) -> list[PruningContext]:
+    """The files as they are now, without those that partition values rule out."""
+    planned = None if part is None else part.versions
+    answers = _partition_answers(table.files, conjuncts, schema, metrics)
+    decided, names = frozenset(answers), schema.names
+    files = []
+    for place, file in enumerate(table.files):
+        if planned is not None and place not in planned:
+            continue
+        if not all(answer[place] for answer in answers.values()):
+            metrics.add(files=1, files_pruned=1)
+            continue
+        facts = load_facts(table.storage, file.path, options, metrics)
+        if planned is not None and planned[place] != facts.version:
+            raise FileChangedError(f"{file.path} changed after it was planned for")
+        context = PruningContext(
+            facts=facts,
+            file_plan=_file_plan(place, file, facts, names, schema),
+            conjuncts=conjuncts,
+            schema=schema,
+            options=options,
+            metrics=metrics,
+            decided=decided,
+        )
+        files.append(context)
+    return files
+
+
+def _tasks_of_part(part: PlanPart, files: Sequence[PruningContext]) -> list[RowGroupTask]:
+    """The tasks of a part, with the columns of another request."""
+    plans = {file.file_plan.place: file.file_plan for file in files}
+    return [RowGroupTask(file=plans[task.file.place], access=task.access) for task in part.tasks]
+
+
+def _count_part(part: PlanPart, files: Sequence[PruningContext], metrics: ScanMetrics) -> None:
+    metrics.add(
+        files=len(files),
+        bytes_total=sum(file.facts.version.size_bytes for file in files),
+        row_groups_total=len(part.tasks),
+        rows_total=sum(task.access.row_count for task in part.tasks),
     )
 
 
@@ -157,17 +200,17 @@ def _key_columns(first: FirstRows | None, schema: pa.Schema) -> list[str]:
 
 
 def _with_best_keys(
-    tasks: list[RowGroupTask], first: FirstRows, files: Sequence[FilePruning]
+    tasks: list[RowGroupTask], first: FirstRows, files: Sequence[PruningContext]
 ) -> tuple[list[RowGroupTask], list[Span]]:
     """Tasks with the best key that each row group can hold, and the keys each spans."""
     found: list[RowGroupTask] = []
     spans: list[Span] = []
     for file in files:
-        own = [task for task in tasks if task.file is file.context.file_plan]
-        if not file.context.options.prune_statistics:
+        own = [task for task in tasks if task.file is file.file_plan]
+        if not file.options.prune_statistics:
             found += own
             continue
-        keyed, spanned = _with_keys_of_file(own, first, file.context)
+        keyed, spanned = _with_keys_of_file(own, first, file)
         found += keyed
         spans += spanned
     return found, spans
@@ -278,41 +321,55 @@ def load_facts(
         return FACTS.load(counted, limit_bytes=options.metadata_cache_bytes)
 
 
-def _file_plan(place: int, file: TableFile, facts: FileFacts, schema: pa.Schema) -> FilePlan:
+def _file_plan(
+    place: int, file: TableFile, facts: FileFacts, names: Sequence[str], schema: pa.Schema
+) -> FilePlan:
     columns: dict[str, int] = {}
     constants: dict[str, pa.Scalar] = {}
-    for field in schema:
-        if field.name in file.partition:
-            constants[field.name] = file.partition[field.name]
-            continue
-        found = facts.schema.get_all_field_indices(field.name)
-        if len(found) > 1:
-            raise OptionError(f'{file.path}: {len(found)} columns are named "{field.name}"')
-        if found:
-            columns[field.name] = found[0]
+    for name in names:
+        found = facts.column_indices.get(name, ())
+        if name in file.partition:
+            constants[name] = file.partition[name]
+        elif len(found) > 1:
+            raise OptionError(f'{file.path}: {len(found)} columns are named "{name}"')
+        elif found:
+            columns[name] = found[0]
         else:
-            constants[field.name] = pa.scalar(None, field.type)
+            constants[name] = pa.scalar(None, schema.field(name).type)
     return FilePlan(place=place, version=facts.version, columns=columns, constants=constants)
 
 
-def _row_filter(conjuncts: Sequence[BoundConjunct], context: PruningContext) -> RowFilter:
-    facts = context.facts
-    statistics = RowGroupStatistics(facts, range(facts.num_row_groups), context.file_plan.constants)
+def _row_filter(file: PruningContext) -> RowFilter:
+    """The filter chain, as the first of the files suggests it."""
     steps = [
         FilterStep(
             index=index,
             conjunct=conjunct,
-            bytes_per_row=_bytes_per_row(conjunct, context),
-            selectivity=_selectivity(conjunct, statistics),
+            bytes_per_row=bytes_per_row,
+            selectivity=selectivity,
         )
-        for index, conjunct in enumerate(conjuncts)
+        for index, (conjunct, (bytes_per_row, selectivity)) in enumerate(
+            zip(file.conjuncts, _estimates(file).tolist(), strict=True)
+        )
     ]
-    return plan_row_filter(steps, reorder=context.options.reorder_filters)
+    return plan_row_filter(steps, reorder=file.options.reorder_filters)
 
 
-def _selectivity(conjunct: BoundConjunct, statistics: RowGroupStatistics) -> float:
+def _estimates(file: PruningContext) -> npt.NDArray[np.float64]:
+    """By conjunct: bytes per row of its columns, and the share of rows it may leave."""
+    asked = None
+    if not file.file_plan.constants:
+        asked = question("estimates", (file.facts.version,), file.lasting_keys)
+    known = ANSWERS.find(asked)
+    if known is None:
+        known = np.array([[_bytes_per_row(c, file), _selectivity(c, file)] for c in file.conjuncts])
+        ANSWERS.keep(asked, known)
+    return known
+
+
+def _selectivity(conjunct: BoundConjunct, file: PruningContext) -> float:
     try:
-        return estimate_selectivity(conjunct.tree, statistics)
+        return estimate_selectivity(conjunct.tree, file.statistics)
     except Exception:  # noqa: BLE001 a guess must not stop a scan
         return 0.5
 

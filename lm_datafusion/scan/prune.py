@@ -41,6 +41,7 @@ from lm_datafusion.predicate.tree import (
     references,
 )
 from lm_datafusion.pruning import PruningStatistics, Verdict, columns_without_nan, judge
+from lm_datafusion.scan.footer_answers import lasting_keys
 from lm_datafusion.scan.fruitless import FRUITLESS, Stage
 from lm_datafusion.scan.known_rows import condition_keys
 from lm_datafusion.selection.filters import filter_to_mask
@@ -76,6 +77,17 @@ class PruningContext:
     def keys(self) -> list[ConjunctKey | None]:
         """By conjunct: the name under which facts about it in this file are kept, if they are."""
         return condition_keys(self.conjuncts, self.file_plan, self.schema)
+
+    @functools.cached_property
+    def lasting_keys(self) -> tuple[ConjunctKey, ...] | None:
+        """The names of all conjuncts together, if what they mean will stay so."""
+        return lasting_keys(self.conjuncts, self.schema)
+
+    @functools.cached_property
+    def statistics(self) -> RowGroupStatistics:
+        """What the footer says of all row groups."""
+        every = range(self.facts.num_row_groups)
+        return RowGroupStatistics(self.facts, every, self.file_plan.constants)
 
     @functools.cached_property
     def equalities(self) -> tuple[int, ...]:
@@ -221,9 +233,8 @@ def _dictionary_verdict(passes: npt.NDArray[np.bool_], may_hold_null: bool) -> V
 
 
 def _may_hold_null(row_group: int, name: str, context: PruningContext) -> bool:
-    statistics = RowGroupStatistics(context.facts, [row_group], {})
-    nulls = statistics.null_counts((name,))
-    return nulls is None or bool(nulls[0] != 0)
+    nulls = context.statistics.null_counts((name,))
+    return nulls is None or bool(nulls[row_group] != 0)
 
 
 def _prune_by_page_index(

@@ -194,7 +194,7 @@ def test_our_own_scan_is_tried_too(folder, ready, query):
 
 
 def scan_of_ours(ready):
-    (late,) = {plan for plan in ready if isinstance(plan, preparer.ScannedAnew)}
+    (late,) = {plan for plan in ready if isinstance(plan, preparer.ScannedAgain)}
     return late
 
 

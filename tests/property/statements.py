@@ -51,7 +51,7 @@ VIEWS = {
 }
 SOURCES = (*TABLES, *TABLES, *VIEWS)
 PATHS = ("late", "native_pushdown", "row_fetch", "auto", "native")
-RUNS = {"auto": 4}
+RUNS = {"auto": 4, "late": 3}
 
 
 @functools.cache

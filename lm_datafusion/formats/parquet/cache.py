@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from lm_datafusion.storage import FileVersion, OpenFile
 
+# Scans of the same columns after which facts are measured again at the latest.
+_TRIMS_UNMEASURED = 64
+
 
 class FactsCache:
     """Facts by file version; safe to share between threads."""
@@ -26,6 +29,8 @@ class FactsCache:
     def __init__(self) -> None:
         self._facts: OrderedDict[FileVersion, FileFacts] = OrderedDict()
         self._sizes: dict[FileVersion, int] = {}
+        # How often facts could have been measured, and how many chunks they had the last time.
+        self._trims: dict[FileVersion, tuple[int, int]] = {}
         self._total_bytes = 0
         self._current: dict[str, FileVersion] = {}
         self._lock = threading.Lock()
@@ -55,17 +60,33 @@ class FactsCache:
         return facts
 
     def trim(self, versions: Iterable[FileVersion], *, limit_bytes: int) -> None:
-        """Measures some facts again, which a scan has made grow, and keeps the limit."""
+        """Measures some facts again, which a scan may have made grow, and keeps the limit.
+
+        Not each time: to measure all chunks of ten files takes milliseconds, and facts grow mostly
+        in the first scans and where a scan asks for other columns.
+        """
         with self._lock:
             for version in versions:
-                self._measure(version)
+                if self._is_due(version):
+                    self._measure(version)
             self._shrink(limit_bytes)
+
+    def _is_due(self, version: FileVersion) -> bool:
+        facts = self._facts.get(version)
+        if facts is None:
+            return False
+        trims, chunk_count = self._trims.get(version, (0, 0))
+        trims += 1
+        self._trims[version] = (trims, facts.chunk_count)
+        is_turn = trims.bit_count() == 1 or trims % _TRIMS_UNMEASURED == 0  # 1, 2, 4, 8, ...
+        return is_turn or facts.chunk_count != chunk_count
 
     def clear(self) -> None:
         """Forgets everything."""
         with self._lock:
             self._facts.clear()
             self._sizes.clear()
+            self._trims.clear()
             self._current.clear()
             self._total_bytes = 0
 
@@ -85,6 +106,7 @@ class FactsCache:
 
     def _drop(self, version: FileVersion) -> None:
         self._facts.pop(version, None)
+        self._trims.pop(version, None)
         self._total_bytes -= self._sizes.pop(version, 0)
         if self._current.get(version.path) == version:
             del self._current[version.path]

@@ -13,6 +13,7 @@ import functools
 import struct
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import numpy as np
 import pyarrow as pa
 from pyarrow._parquet import ParquetReader as ParquetReader  # noqa: PLC0414 the door to it
 
@@ -32,6 +33,7 @@ from lm_datafusion.storage import ByteRange
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    import numpy.typing as npt
     import pyarrow.parquet as pq
 
     from lm_datafusion.storage import FileVersion, OpenFile
@@ -81,6 +83,21 @@ class FileFacts:
                 f"row group {row_group} is said to have {count} rows", path=self.version.path
             )
         return count
+
+    @functools.cached_property
+    def row_counts(self) -> npt.NDArray[np.int64]:
+        """Rows of all row groups."""
+        counts = np.array([self.row_count(n) for n in range(self.num_row_groups)], dtype=np.int64)
+        counts.flags.writeable = False
+        return counts
+
+    @functools.cached_property
+    def column_indices(self) -> dict[str, list[int]]:
+        """By name: the top-level columns that have it."""
+        found: dict[str, list[int]] = {}
+        for index, name in enumerate(self.schema.names):
+            found.setdefault(name, []).append(index)
+        return found
 
     def chunk(self, row_group: int, leaf: int) -> ChunkFacts:
         """The facts of one column chunk."""
@@ -161,6 +178,11 @@ class FileFacts:
         for name in path[1:]:
             data_type = data_type.field(name).type
         return data_type.value_type if pa.types.is_dictionary(data_type) else data_type
+
+    @property
+    def chunk_count(self) -> int:
+        """Column chunks that were asked for so far."""
+        return len(self._chunks)
 
     def memory_bytes(self) -> int:
         """Roughly what these facts hold; pyarrow's form of a footer is about four times it."""

@@ -20,7 +20,7 @@ Invariant: what is not known is null, or `UNKNOWN_COUNT`; see `pruning.statistic
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -75,29 +75,41 @@ class ConstantStatistics(UnknownStatistics):
         return np.zeros(self.num_containers, np.int64) if value.is_valid else self._row_counts
 
 
+class _Bounds(NamedTuple):
+    """Minima and maxima of all row groups; None if none is known."""
+
+    lower: pa.Array | None = None
+    upper: pa.Array | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """What they hold."""
+        return sum(array.nbytes for array in self if array is not None)
+
+
 class RowGroupStatistics(ConstantStatistics):
     """The row groups of a file."""
 
     def __init__(
         self, facts: FileFacts, row_groups: Sequence[int], constants: Mapping[str, pa.Scalar]
     ) -> None:
-        counts = np.array([facts.row_count(index) for index in row_groups], dtype=np.int64)
+        self._is_whole = len(row_groups) == facts.num_row_groups
+        counts = facts.row_counts if self._is_whole else facts.row_counts[list(row_groups)]
         super().__init__(counts, constants)
         self._facts = facts
         self._row_groups = row_groups
-        self._is_whole = len(row_groups) == facts.num_row_groups
 
     def min_values(self, column: ColumnPath) -> pa.Array | None:
         """Row-group minima."""
         if column[0] in self._constants:
             return super().min_values(column)
-        return self._bounds(column, "min_raw")
+        return self._chosen(self._bounds(column).lower)
 
     def max_values(self, column: ColumnPath) -> pa.Array | None:
         """Row-group maxima."""
         if column[0] in self._constants:
             return super().max_values(column)
-        return self._bounds(column, "max_raw")
+        return self._chosen(self._bounds(column).upper)
 
     def null_counts(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:
         """Row-group null counts."""
@@ -113,8 +125,10 @@ class RowGroupStatistics(ConstantStatistics):
         counts = self._facts.remember(("nan_count", column), lambda: self._all_nans(column))
         return counts if counts is None or self._is_whole else counts[list(self._row_groups)]
 
-    def _bounds(self, column: ColumnPath, which: str) -> pa.Array | None:
-        bounds = self._facts.remember((which, column), lambda: self._all_bounds(column, which))
+    def _bounds(self, column: ColumnPath) -> _Bounds:
+        return self._facts.remember(("bounds", column), lambda: self._all_bounds(column))
+
+    def _chosen(self, bounds: pa.Array | None) -> pa.Array | None:
         return bounds if bounds is None or self._is_whole else bounds.take(self._row_groups)
 
     # Of all row groups, for the facts to keep: a table is asked about the same columns again.
@@ -132,18 +146,21 @@ class RowGroupStatistics(ConstantStatistics):
         counts = np.array([_nan_count(chunk) for chunk in chunks], dtype=np.int64)
         return counts if (counts != UNKNOWN_COUNT).any() else None
 
-    def _all_bounds(self, column: ColumnPath, which: str) -> pa.Array | None:
+    def _all_bounds(self, column: ColumnPath) -> _Bounds:
         chunks = self._all_chunks(column)
         if not chunks:
-            return None
+            return _Bounds()
         data_type = self._facts.leaf_type(column)
         physical_type = chunks[0].physical_type
         if not has_bounds(physical_type, logical_type(self._facts, column), data_type):
-            return None
-        values = [_raw_bound(chunk, which) for chunk in chunks]
-        if pa.types.is_floating(data_type) and self._has_total_order(column, chunks):
-            values = [_total_order_bound(chunk, which) for chunk in chunks]
-        return decode_raw_bounds(values, physical_type, data_type)
+            return _Bounds()
+        is_total = pa.types.is_floating(data_type) and self._has_total_order(column, chunks)
+        raw = map(_total_order_bounds if is_total else _raw_bounds, chunks)
+        lower, upper = zip(*raw, strict=True)
+        return _Bounds(
+            decode_raw_bounds(lower, physical_type, data_type),
+            decode_raw_bounds(upper, physical_type, data_type),
+        )
 
     def _has_total_order(self, column: ColumnPath, chunks: Sequence[ChunkFacts]) -> bool:
         """Whether the writer counted NaN and used the total order."""
@@ -257,7 +274,7 @@ class PageStatistics(ConstantStatistics):
         logical = logical_type(self._facts, column)
         if index is None or not has_bounds(chunk.physical_type, logical, data_type):
             return None
-        if _needs_unsigned_order(data_type) and _raw_bound(chunk, "min_raw") is None:
+        if _needs_unsigned_order(data_type) and _raw_bounds(chunk)[0] is None:
             return None
         values = getattr(index, which)
         bounds = decode_plain_bounds(values, index.null_pages, chunk.physical_type, data_type)
@@ -311,19 +328,24 @@ def logical_type(facts: FileFacts, column: ColumnPath) -> str:
     return "" if leaf is None else str(facts.metadata.schema.column(leaf).logical_type)
 
 
-def _raw_bound(chunk: ChunkFacts, which: str) -> Any:
+def _raw_bounds(chunk: ChunkFacts) -> tuple[Any, Any]:
+    """Minimum and maximum as they are stored, where pyarrow vouches for them."""
     statistics = chunk.statistics
     if statistics is None or not statistics.has_min_max:
-        return None
-    return getattr(statistics, which)
+        return None, None
+    return statistics.min_raw, statistics.max_raw
 
 
-def _total_order_bound(chunk: ChunkFacts, which: str) -> Any:
-    """A bound as `_raw_bound` gives it, of a chunk whose bounds pyarrow does not show."""
+def _total_order_bounds(chunk: ChunkFacts) -> tuple[Any, Any]:
+    """As `_raw_bounds`, of a chunk whose bounds pyarrow does not show."""
     tail = chunk.tail
     if tail is None or tail.plain_bounds is None or chunk.statistics is None:
-        return None
-    bound = tail.plain_bounds[0 if which == "min_raw" else 1]
+        return None, None
+    lower, upper = (_float_bound(chunk, bound) for bound in tail.plain_bounds)
+    return lower, upper
+
+
+def _float_bound(chunk: ChunkFacts, bound: bytes) -> Any:
     number = float_bound(bound, chunk.physical_type)
     if number is None:
         return None

@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lm_datafusion as lm
+from lm_datafusion.dataset.extent import Extent
 from lm_datafusion.errors import ColumnNotFoundError, OptionError, UnsupportedFeatureError
 
 ROWS = 60
@@ -54,6 +55,15 @@ def test_a_fragment_takes_them(data):
     found = [ids(fragment.to_table(reverse=True, limit=2)) for fragment in fragments]
     assert found == [[29, 28], [59, 58]]
     assert ids(fragments[0].head(2, order_by=[("id", "descending")], limit=9)) == [29, 28]
+
+
+@pytest.mark.parametrize("condition", [None, "id >= 5"])
+def test_fragments_of_rows_in_reverse(data, condition):
+    late = data.with_options(threads=3).with_extent(Extent(is_reverse=True))
+    fragments = list((late if condition is None else late.filter(condition)).get_fragments())
+    assert len(fragments) == 3
+    found = [row for fragment in fragments for row in ids(fragment.to_table(["id"]))]
+    assert found == (BACKWARDS if condition is None else BACKWARDS[:-5])
 
 
 def test_columns_can_be_expressions(data):

@@ -14,7 +14,7 @@ def ranges(selection):
 
 
 def test_verdicts_about_the_row_group():
-    access = RowGroupAccess.scan(0, 100, 2)
+    access = RowGroupAccess.scan(0, 100, (True, True))
     assert not access.is_skipped
     assert not access.is_fully_matched
     matched = access.with_verdict(0, Verdict.ALL_ROWS)
@@ -26,7 +26,7 @@ def test_verdicts_about_the_row_group():
 
 
 def test_range_verdicts_of_two_conjuncts_are_intersected():
-    access = RowGroupAccess.scan(0, 100, 2)
+    access = RowGroupAccess.scan(0, 100, (True, True))
     first = np.array([Verdict.NO_ROWS, Verdict.SOME_ROWS], dtype=np.uint8)
     second = np.array([Verdict.SOME_ROWS, Verdict.ALL_ROWS, Verdict.NO_ROWS], dtype=np.uint8)
     access = access.with_range_verdicts(0, np.array([0, 20]), first)
@@ -38,6 +38,6 @@ def test_range_verdicts_of_two_conjuncts_are_intersected():
 
 
 def test_access_is_a_picklable_value():
-    access = RowGroupAccess.scan(3, 10, 1).with_verdict(0, Verdict.ALL_ROWS)
+    access = RowGroupAccess.scan(3, 10, (True,)).with_verdict(0, Verdict.ALL_ROWS)
     assert pickle.loads(pickle.dumps(access)) == access
     assert access.selection == RowSelection.all(10)
