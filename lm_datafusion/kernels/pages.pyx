@@ -13,7 +13,7 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
 import numpy as np
-from pyarrow import py_buffer
+from pyarrow import allocate_buffer, py_buffer
 
 cdef extern from "hybrid.h":
     int LM_OK, LM_SHORT, LM_BAD_RUN, LM_BAD_CODE, LM_BAD_LENGTH, LM_BAD_UTF8, LM_TOO_LONG
@@ -21,6 +21,9 @@ cdef extern from "hybrid.h":
         pass
     int lm_hybrid_open(lm_hybrid*, const uint8_t*, const uint8_t*, int) nogil
     int lm_hybrid_levels(lm_hybrid*, int64_t, unsigned int, uint8_t*, int64_t*) nogil
+
+cdef extern from "snappy.h":
+    int lm_snappy(const uint8_t*, int64_t, uint8_t*, int64_t) nogil
 
 cdef enum:
     DATA_V1 = 0
@@ -424,6 +427,24 @@ cdef list _read_list(Cursor* cursor, int kind):
             found.append((<const char*>cursor.at)[:length])
             cursor.at += length
         count -= 1
+    return found
+
+
+def decompress_snappy(buffer, int64_t size):
+    """A Snappy page, as `pyarrow.Codec.decompress` gives it.
+
+    Raises:
+        PageError: It does not decompress to so many bytes.
+    """
+    cdef const uint8_t* data = <const uint8_t*><size_t>buffer.address
+    cdef int64_t length = buffer.size
+    cdef int status
+    found = allocate_buffer(size)
+    cdef uint8_t* out = <uint8_t*><size_t>found.address
+    with nogil:
+        status = lm_snappy(data, length, out, size)
+    if status:
+        raise PageError("the page is no Snappy of its size")
     return found
 
 

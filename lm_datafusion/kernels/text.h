@@ -12,6 +12,10 @@
 
 #include "find.h"
 #include "utf8.h"
+#include <stdlib.h>
+
+/* From one wanted value in so many on, a page is searched as a whole. */
+#define LM_SEARCH_SHARE 32
 
 typedef struct { const uint8_t *bytes; int64_t length; } lm_slice;
 
@@ -185,11 +189,24 @@ static int lm_test_page(const lm_text_test *test, const uint8_t *q, const uint8_
     return LM_OK;
 }
 
-/* Answers for the values at k ascending positions. */
-static int lm_test_values(const lm_text_test *test, const uint8_t *q, const uint8_t *end,
+/* Answers for the values at k ascending positions, out of n. */
+static int lm_test_values(const lm_text_test *test, const uint8_t *q, const uint8_t *end, int64_t n,
                           const int32_t *positions, int64_t k, uint8_t *mask)
 {
     int64_t row = 0, length;
+    const lm_slice *needle = lm_needle(test);
+    if (needle && k * LM_SEARCH_SHARE >= n) {
+        /* To search all of the page is faster than to walk from value to value. */
+        uint8_t *every = malloc((size_t)n + 1);
+        if (every) {
+            int status = lm_search_page(test, needle, q, end, n, every);
+            if (!status)
+                for (int64_t i = 0; i < k; i++)
+                    mask[i] = every[positions[i]];
+            free(every);
+            return status;
+        }
+    }
     for (int64_t i = 0; i < k; i++) {
         for (;; row++) {
             int status = lm_length_at(q, end, &length);

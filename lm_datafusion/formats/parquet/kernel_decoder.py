@@ -32,7 +32,13 @@ from lm_datafusion.kernels.columns import (
     rows_of_mask,
     rows_of_ranges,
 )
-from lm_datafusion.kernels.pages import PageError, PageReader, Scratch, UnsupportedPageError
+from lm_datafusion.kernels.pages import (
+    PageError,
+    PageReader,
+    Scratch,
+    UnsupportedPageError,
+    decompress_snappy,
+)
 from lm_datafusion.predicate.kinds import is_text, is_text_or_bytes
 from lm_datafusion.selection import RowSelection
 from lm_datafusion.storage import ByteRange, coalesce
@@ -49,9 +55,8 @@ if TYPE_CHECKING:
 
     Rows = npt.NDArray[np.int32]
 
-# pyarrow's names of codecs, as chunks have them, and as `pyarrow.Codec` does.
+# pyarrow's names of codecs, as chunks have them, and as `pyarrow.Codec` does; Snappy is a kernel.
 _CODECS: Final = {
-    "SNAPPY": "snappy",
     "GZIP": "gzip",
     "BROTLI": "brotli",
     "ZSTD": "zstd",
@@ -83,6 +88,8 @@ class _Workspace(threading.local):
         """What decompresses the pages of a chunk; None if they are not compressed."""
         if codec == "UNCOMPRESSED":
             return None
+        if codec == "SNAPPY":
+            return decompress_snappy
         found = self.codecs.get(codec)
         if found is None:
             found = self.codecs[codec] = pa.Codec(_CODECS[codec])
@@ -98,7 +105,7 @@ def can_decode(chunk: ChunkFacts, stored: pa.DataType) -> bool:
         chunk.leaf.max_repetition_level == 0
         and len(chunk.leaf.path) == 1
         and chunk.leaf.max_definition_level <= 1
-        and (chunk.codec in _CODECS or chunk.codec == "UNCOMPRESSED")
+        and (chunk.codec in _CODECS or chunk.codec in {"SNAPPY", "UNCOMPRESSED"})
         and chunk.row_count <= MOST_ROWS
         and not chunk.metadata.file_path
         and not (chunk.tail is not None and chunk.tail.is_encrypted)
@@ -147,6 +154,12 @@ class KernelDecoder:
         self._is_dictionary_loaded = self._dictionary is not None
         self._numbers = np.zeros(0, dtype=np.int64)
         self._bytes_fetched = 0
+
+    def share_dictionary(self, other: KernelDecoder) -> None:
+        """Takes over the dictionary that another decoder of the same chunk has read."""
+        if self._dictionary is None and other._dictionary is not None:
+            self._dictionary = other._dictionary
+            self._is_dictionary_loaded = True
 
     def take_bytes_fetched(self) -> int:
         """Bytes fetched since the last call."""
