@@ -90,6 +90,7 @@ cdef enum:
     STARTS = 5
     LENGTHS = 6
     ROWS = 7
+    PASSED = 8
     # Below this share of a page its text is copied, so that a few values do not keep it alive.
     SMALLEST_SHARE = 2
     BLOCK_BYTES = 1 << 16
@@ -218,7 +219,7 @@ cdef class TextTest(ValueTest):
 
 
 cdef class Dictionary:
-    """The values of a dictionary page, as they stand in it.
+    """The values of a dictionary page, as they stand in it. Several threads may use it.
 
     Args:
         buffer: A `pyarrow.Buffer` that has the page.
@@ -233,6 +234,7 @@ cdef class Dictionary:
     cdef const uint8_t* values
     cdef const uint8_t* end
     cdef readonly int64_t value_count
+    cdef readonly int64_t size_bytes
     # What values are taken from by code, once somebody asked for it.
     cdef object _table
     cdef int64_t _table_width
@@ -269,6 +271,7 @@ cdef class Dictionary:
         self.values = <const uint8_t*><size_t>page.address
         self.end = self.values + <int64_t>page.size
         self.value_count = header.num_values
+        self.size_bytes = page.size
         # Every value has a byte at least, but those of fixed width 0 and booleans, which have none.
         if self.value_count > page.size:
             raise PageError("the dictionary page is too short for its values")
@@ -306,7 +309,8 @@ cdef class Dictionary:
                 status = lm_gather(self.values, NULL, self.value_count, stored, given, &room[0])
             if status:
                 raise UnsupportedPageError("no such width")
-            self._table, self._table_width = table, given
+            self._table_width = given
+            self._table = table
         room = self._table
         return &room[0]
 
@@ -317,15 +321,16 @@ cdef class Dictionary:
         cdef int status
         if self._starts is not None:
             return 0
-        self._starts = np.empty(max(1, self.value_count), dtype=np.uint32)
-        self._lengths = np.empty(max(1, self.value_count), dtype=np.uint32)
-        starts, lengths = self._starts, self._lengths
+        found_starts = np.empty(max(1, self.value_count), dtype=np.uint32)
+        found_lengths = np.empty(max(1, self.value_count), dtype=np.uint32)
+        starts, lengths = found_starts, found_lengths
         with nogil:
             status = lm_locate(self.values, self.end, NULL, self.value_count, &starts[0],
                                &lengths[0], &total, &total_long)
         if status:
-            self._starts = None
             raise PageError(f"dictionary: {_STATUS[status]}")
+        self._lengths = found_lengths
+        self._starts = found_starts
         return 0
 
     cdef int check_text(self) except -1:
@@ -939,9 +944,8 @@ def filter_rows(PageReader reader, ValueTest test, Dictionary dictionary, passes
         if null_passes:
             raise ValueError("null passes: read the rows afterwards")
         builder.reserve(0)
-    room = np.empty(wanted.count, dtype=np.int32)
-    cdef int32_t[::1] room_view = room
-    out = &room_view[0] if wanted.count else NULL
+    # In memory that is used again: what passes is copied in the end.
+    out = <int32_t*>reader.scratch.room(PASSED, wanted.count * 4 + 64)
     for page in range(reader.page_count):
         n = wanted.in_page(reader._first_rows[page], reader._row_ends[page], &chosen, &low)
         if not n:
@@ -967,9 +971,11 @@ def filter_rows(PageReader reader, ValueTest test, Dictionary dictionary, passes
             if reader.has_nulls:
                 lm_spread_mask(mask, dense, valid, n, null_passes)
             found += lm_compress_rows(mask, n, chosen, <int32_t>low, out + found)
-    return room[:found].copy() if 2 * found < wanted.count else room[:found], (
-        None if builder is None else builder.finish()
-    )
+    passed = np.empty(found, dtype=np.int32)
+    cdef int32_t[::1] passed_rows = passed
+    if found:
+        memcpy(&passed_rows[0], out, found * 4)
+    return passed, None if builder is None else builder.finish()
 
 
 cdef int match_page(PageReader reader, ValueTest test, const uint8_t* answers, uint32_t answer_count,

@@ -435,13 +435,13 @@ cdef class Scratch:
 
     def __cinit__(self):
         cdef int i
-        for i in range(8):
+        for i in range(SLOTS):
             self._memory[i] = NULL
             self._sizes[i] = 0
 
     def __dealloc__(self):
         cdef int i
-        for i in range(8):
+        for i in range(SLOTS):
             free(self._memory[i])
 
     cdef void* room(self, int slot, int64_t size) except NULL:

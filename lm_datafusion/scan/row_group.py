@@ -19,8 +19,9 @@ rows that an earlier step dropped. Windows may come in any order.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from lm_datafusion.formats.parquet.decode import PageDecoder
@@ -29,12 +30,12 @@ from lm_datafusion.scan.batches import batches_of
 from lm_datafusion.scan.columns import Column
 from lm_datafusion.scan.known_rows import KnownRows, PassedRows
 from lm_datafusion.scan.prune import PruningContext, evaluate_dictionary, prune_row_group
+from lm_datafusion.scan.stage_outcomes import Stage
 from lm_datafusion.selection import RowSelection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    import numpy as np
     import numpy.typing as npt
 
     from lm_datafusion.formats.parquet.chunk import ChunkFacts
@@ -44,6 +45,10 @@ if TYPE_CHECKING:
     from lm_datafusion.storage import OpenFile
 
     Values: TypeAlias = pa.Array | pa.ChunkedArray
+
+
+# Values of a dictionary about which answers are kept for later scans.
+SMALL_DICTIONARY: Final = 1024
 
 
 class RowGroupReader:
@@ -111,10 +116,12 @@ class RowGroupReader:
 
     def keep_known(self) -> None:
         """Teaches the condition cache; to be called once every window has been filtered."""
+        if not self._known.is_kept:
+            return
         self.check_unchanged()
         if self.access.is_skipped:
             self._known.keep_pruned(self.access)
-        elif self._known.is_kept:
+        else:
             found = self._passed.of_all(self.access.selection)
             if found is not None:
                 after_first, passed = found
@@ -307,6 +314,9 @@ class RowGroupReader:
             return known
         if step.conjunct.conjunct.is_volatile or not column.decoder.is_all_dictionary():
             return None
+        kept = self.context.recall(Stage.PASSES, step.index, self.access.row_group)
+        if kept is not None and isinstance(kept[0], np.ndarray):
+            return kept[0]
         values = column.decoder.load_dictionary()
         if values is None or len(values) >= rows.row_count:
             return None
@@ -317,6 +327,8 @@ class RowGroupReader:
             return None
         self.context.metrics.add(dictionary_evaluations=1)
         self._passes[step.index] = known
+        if len(known) <= SMALL_DICTIONARY:
+            self.context.keep(Stage.PASSES, step.index, self.access.row_group, known)
         return known
 
     def _evaluate(

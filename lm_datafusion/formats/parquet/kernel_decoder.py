@@ -58,6 +58,8 @@ _CODECS: Final = {
     "LZ4": "lz4_raw",
 }
 _STORED_WIDTHS: Final = {"INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8}
+# Kept with the facts of the file: most of what reading such a dictionary costs is the call.
+SMALL_DICTIONARY_BYTES: Final = 2048
 # Text is at most this long in one array: its offsets have 32 bits.
 MOST_ROWS: Final = 2**31 - 1
 
@@ -141,8 +143,8 @@ class KernelDecoder:
         self._given = _given_type(stored, given)
         self._file, self._index_file = files
         self._reader = PageReader(chunk.leaf.max_definition_level)
-        self._dictionary: Dictionary | None = None
-        self._is_dictionary_loaded = False
+        self._dictionary: Dictionary | None = chunk.small_dictionary
+        self._is_dictionary_loaded = self._dictionary is not None
         self._numbers = np.zeros(0, dtype=np.int64)
         self._bytes_fetched = 0
 
@@ -226,7 +228,7 @@ class KernelDecoder:
         fetch = self._plan_fetch(locations, rows)
         buffer = _WORKSPACE.fetch(self._file, fetch.ranges, fetch.length)
         self._bytes_fetched += fetch.length
-        if fetch.has_dictionary:
+        if fetch.has_dictionary and self._dictionary is None:
             self._open_dictionary(buffer)
         self._numbers = fetch.numbers
         self._reader.set_pages(
@@ -252,11 +254,14 @@ class KernelDecoder:
             self._reader.release()
 
     def _open_dictionary(self, buffer: pa.Buffer) -> None:
-        self._dictionary = Dictionary(buffer, 0, _WORKSPACE.decompress(self._chunk.codec))
+        dictionary = Dictionary(buffer, 0, _WORKSPACE.decompress(self._chunk.codec))
+        if dictionary.size_bytes <= SMALL_DICTIONARY_BYTES:
+            self._chunk.small_dictionary = dictionary
+        self._dictionary = dictionary
         self._is_dictionary_loaded = True
 
     def _plan_fetch(self, locations: PageLocations, rows: RowSelection) -> _Fetch:
-        if not self._is_dictionary_loaded and rows.selects_all():
+        if rows.selects_all() and self._reader.kept_page < 0:
             return self._plan_whole(locations)
         first_rows = locations.first_rows
         touched = np.flatnonzero(rows.page_mask(first_rows))
@@ -291,10 +296,12 @@ class KernelDecoder:
 
     def _plan_whole(self, locations: PageLocations) -> _Fetch:
         """The chunk as it stands, in one read."""
+        if isinstance(self._chunk.whole_fetch, _Fetch):
+            return self._chunk.whole_fetch
         start = self._chunk.byte_range.offset
         stop = int(locations.offsets[-1] + locations.sizes[-1])
         first_rows = locations.first_rows
-        return _Fetch(
+        fetch = _Fetch(
             ranges=[ByteRange(start, stop - start)],
             length=stop - start,
             numbers=np.arange(len(locations.offsets)),
@@ -303,6 +310,8 @@ class KernelDecoder:
             row_ends=np.append(first_rows[1:], self._chunk.row_count),
             has_dictionary=int(locations.offsets[0]) > start,
         )
+        self._chunk.whole_fetch = fetch
+        return fetch
 
     def _builder(self) -> Builder:
         builder = _make_builder(self._chunk, self._stored, self._given, self._dictionary)
