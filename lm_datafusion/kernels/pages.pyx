@@ -9,6 +9,7 @@ Invariant: bytes are hostile until checked. A size, count or level that does not
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
@@ -253,6 +254,66 @@ cdef class _Bytes:
             PyBuffer_Release(&self.view)
 
 
+def unpacked_size(str codec, buffer):
+    """How many bytes compressed ones come to: `pyarrow.Codec` fills what it can and does not say.
+
+    Args:
+        codec: pyarrow's name: `snappy`, `lz4_raw`, or `gzip`, of which it is the last member's.
+        buffer: The compressed bytes.
+
+    Returns:
+        The size; -1 if the bytes do not tell.
+    """
+    cdef _Bytes held = _Bytes(buffer)
+    cdef const uint8_t* data = <const uint8_t*>held.view.buf
+    cdef int64_t size = held.view.len
+    cdef Cursor cursor
+    cdef uint64_t found
+    cdef uint32_t length
+    cursor.at, cursor.end, cursor.status = data, data + size, 0
+    if codec == "snappy":
+        found = read_varint(&cursor)
+        return -1 if cursor.status or found > 0xFFFFFFFF else found
+    if codec == "gzip":
+        if size < 18:
+            return -1
+        memcpy(&length, data + size - 4, 4)
+        return length
+    if codec == "lz4_raw":
+        return lz4_size(&cursor)
+    return -1
+
+
+cdef int64_t lz4_size(Cursor* cursor) noexcept nogil:
+    """Walks the sequences of an LZ4 block: literals, then a match, the last without one."""
+    cdef int64_t total = 0, length
+    cdef uint8_t token
+    while cursor.at < cursor.end:
+        token = cursor.at[0]
+        cursor.at += 1
+        length = lz4_length(cursor, token >> 4)
+        total += length
+        skip_bytes(cursor, <uint64_t>length)
+        if cursor.status:
+            return -1
+        if cursor.at == cursor.end:
+            return total
+        skip_bytes(cursor, 2)
+        total += 4 + lz4_length(cursor, token & 15)
+        if cursor.status:
+            return -1
+    return -1
+
+
+cdef int64_t lz4_length(Cursor* cursor, int64_t length) noexcept nogil:
+    cdef uint8_t byte = 255
+    if length == 15:
+        while byte == 255 and not cursor.status:
+            byte = read_byte(cursor)
+            length += byte
+    return length
+
+
 def walk_pages(buffer, int64_t start=0):
     """The headers of pages that follow one another.
 
@@ -482,7 +543,8 @@ cdef class PageReader:
             decompress: `pyarrow.Codec.decompress`, or None if pages are not compressed.
             buffer: A `pyarrow.Buffer` with the pages; it may be used again afterwards.
             numbers: The number of each page in its chunk, ascending.
-            starts: Where the header of each page begins in the buffer; -1 for `kept_page`.
+            starts: Where the header of each page begins in the buffer; -1 for `kept_page`, if that
+                is the first of them.
             first_rows: The first row of each page.
             row_ends: The row behind the last of each page.
         """
