@@ -166,12 +166,17 @@ cdef void read_page_fields(Cursor* cursor, PageHeader* header, int level) noexce
     """The fields of a data or dictionary page header; `level` is its field in PageHeader."""
     cdef int field = 0
     cdef int kind
+    cdef int32_t num_nulls = -1
+    if level == 8:
+        header.definition_bytes = header.repetition_bytes = -1
     while not cursor.status:
         kind = next_field(cursor, &field)
         if not kind:
-            return
+            break
         if field == 1 and kind == 5:
             header.num_values = read_i32(cursor)
+        elif level == 8 and field == 2 and kind == 5:
+            num_nulls = read_i32(cursor)
         elif level == 8 and field == 3 and kind == 5:
             header.num_rows = read_i32(cursor)
         elif field == (4 if level == 8 else 2) and kind == 5:
@@ -187,6 +192,8 @@ cdef void read_page_fields(Cursor* cursor, PageHeader* header, int level) noexce
             header.is_compressed = kind == 1
         else:
             skip_value(cursor, kind, 0)
+    if not cursor.status and level == 8 and (num_nulls < 0 or header.num_rows < 0):
+        cursor.status = -2
 
 
 cdef int read_page_header(const uint8_t* data, int64_t size, PageHeader* header) noexcept nogil:
@@ -194,7 +201,10 @@ cdef int read_page_header(const uint8_t* data, int64_t size, PageHeader* header)
     cdef Cursor cursor
     cdef int field = 0
     cdef int kind
-    cdef bint has_fields = False
+    # Where the fields of a V1, a dictionary and a V2 page are; those of the header's kind count.
+    cdef const uint8_t* pages[9]
+    cdef int wanted
+    pages[5] = pages[7] = pages[8] = NULL
     cursor.at = data
     cursor.end = data + size
     cursor.status = 0
@@ -213,8 +223,8 @@ cdef int read_page_header(const uint8_t* data, int64_t size, PageHeader* header)
         elif field == 3 and kind == 5:
             header.compressed_size = read_i32(&cursor)
         elif (field == 5 or field == 7 or field == 8) and kind == 12:
-            read_page_fields(&cursor, header, field)
-            has_fields = True
+            pages[field] = cursor.at
+            skip_value(&cursor, kind, 0)
         else:
             skip_value(&cursor, kind, 0)
     if cursor.status:
@@ -226,7 +236,12 @@ cdef int read_page_header(const uint8_t* data, int64_t size, PageHeader* header)
         return -2
     if header.kind == INDEX:
         return 0
-    if not has_fields or header.num_values < 0 or header.encoding < 0:
+    wanted = 5 if header.kind == DATA_V1 else 7 if header.kind == DICTIONARY else 8
+    if pages[wanted] == NULL:
+        return -2
+    cursor.at = pages[wanted]
+    read_page_fields(&cursor, header, wanted)
+    if cursor.status or header.num_values < 0 or header.encoding < 0:
         return -2
     if header.kind == DATA_V2:
         if header.definition_bytes < 0 or header.repetition_bytes < 0:
