@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lm_datafusion.scan.condition_cache import CONDITIONS
-from lm_datafusion.scan.fruitless import FRUITLESS
+from lm_datafusion.scan.stage_outcomes import OUTCOMES
 from lm_datafusion.scan.step_history import STEPS
 
 
@@ -13,5 +13,5 @@ from lm_datafusion.scan.step_history import STEPS
 def forgotten_scans():
     """No test finds what scans of another have left in the process."""
     CONDITIONS.clear()
-    FRUITLESS.clear()
+    OUTCOMES.clear()
     STEPS.clear()

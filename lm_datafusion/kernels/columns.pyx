@@ -266,8 +266,8 @@ cdef class Dictionary:
     cdef readonly int64_t value_count
     cdef readonly int64_t size_bytes
     # What values are taken from by code, once somebody asked for it.
-    cdef object _table
-    cdef int64_t _table_width
+    # Never replaced: other threads may be reading it.
+    cdef dict _tables
     cdef object _starts
     cdef object _lengths
     cdef object _views
@@ -287,7 +287,10 @@ cdef class Dictionary:
         if header.compressed_size > size - body_start:
             raise PageError("the dictionary page ends outside the bytes at hand")
         page = buffer.slice(body_start, header.compressed_size)
-        if decompress is not None and header.uncompressed_size:
+        if header.uncompressed_size == 0:
+            # Of no values; compressed, it has a byte or more.
+            page = pa.py_buffer(b"")
+        elif decompress is not None:
             try:
                 page = decompress(page, header.uncompressed_size)
             except (OSError, ValueError) as error:
@@ -302,6 +305,7 @@ cdef class Dictionary:
         self.end = self.values + <int64_t>page.size
         self.value_count = header.num_values
         self.size_bytes = page.size
+        self._tables = {}
         # Every value has a byte at least, but those of fixed width 0 and booleans, which have none.
         if self.value_count > page.size:
             raise PageError("the dictionary page is too short for its values")
@@ -330,7 +334,8 @@ cdef class Dictionary:
         """All values in their width as handed out."""
         cdef uint8_t[::1] room
         cdef int status
-        if self._table is None or self._table_width != given:
+        table = self._tables.get(given)
+        if table is None:
             if self.value_count * stored > self.end - self.values:
                 raise PageError("the dictionary page is too short for its values")
             table = np.empty(max(1, self.value_count * given), dtype=np.uint8)
@@ -339,9 +344,8 @@ cdef class Dictionary:
                 status = lm_gather(self.values, NULL, self.value_count, stored, given, &room[0])
             if status:
                 raise UnsupportedPageError("no such width")
-            self._table_width = given
-            self._table = table
-        room = self._table
+            table = self._tables.setdefault(given, table)
+        room = table
         return &room[0]
 
     cdef int locate(self) except -1:
@@ -390,7 +394,8 @@ cdef class Dictionary:
             with nogil:
                 lm_views_into(self.values, &starts[0], &lengths[0], self.value_count, 0,
                               <lm_view*>&room[0])
-            self._views = views
+            if self._views is None:
+                self._views = views
         room = self._views
         return &room[0]
 
@@ -854,15 +859,22 @@ cdef class _Wanted:
         if rows is not None:
             self._held = rows
             self.count = self._held.shape[0]
-            if self.count:
+            if not self.count:
+                self.stop = start
+            else:
                 self.rows = &self._held[0]
                 if self._held[0] < start or self._held[self.count - 1] >= stop:
                     raise ValueError("rows outside their range")
 
     cdef int64_t in_page(self, int64_t first, int64_t end, const int32_t** rows,
                          int64_t* low) noexcept nogil:
-        """How many rows of a page are wanted; which, or (NULL) from which one on."""
+        """How many rows of a page are wanted; which, or (NULL) from which one on.
+
+        -1 if there is a row before the page that no page has held.
+        """
         cdef int64_t left, right, middle
+        if self.rows != NULL and self.at < self.count and self.rows[self.at] < first:
+            return -1
         if self.rows == NULL:
             rows[0] = NULL
             low[0] = max(first, self.start)
@@ -943,6 +955,8 @@ def read_rows(PageReader reader, Builder builder, rows, int64_t start, int64_t s
     builder.reserve(wanted.count)
     for page in range(reader.page_count):
         n = wanted.in_page(reader._first_rows[page], reader._row_ends[page], &chosen, &low)
+        if n < 0:
+            raise PageError("rows of a page that is not at hand")
         if not n:
             continue
         reader.open(page)
@@ -1006,6 +1020,8 @@ def filter_rows(PageReader reader, ValueTest test, Dictionary dictionary, passes
     out = <int32_t*>reader.scratch.room(PASSED, wanted.count * 4 + 64)
     for page in range(reader.page_count):
         n = wanted.in_page(reader._first_rows[page], reader._row_ends[page], &chosen, &low)
+        if n < 0:
+            raise PageError("rows of a page that is not at hand")
         if not n:
             continue
         reader.open(page)

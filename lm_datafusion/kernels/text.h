@@ -80,7 +80,7 @@ LM_INLINE int lm_text_matches(const lm_text_test *test, const uint8_t *p, int64_
 {
     switch (test->kind) {
     case LM_TEXT_LENGTH:
-        return lm_compare(n - test->length, test->operator_);
+        return lm_compare((n > test->length) - (n < test->length), test->operator_);
     case LM_TEXT_IN:
         for (int64_t i = 0; i < test->slice_count; i++)
             if (test->slices[i].length == n && !memcmp(test->slices[i].bytes, p, (size_t)n))
@@ -173,7 +173,8 @@ static int lm_test_page(const lm_text_test *test, const uint8_t *q, const uint8_
             int status = lm_length_at(q, end, &length);
             if (status)
                 return status;
-            mask[i] = (uint8_t)(lm_compare(length - test->length, operator_) ? pass : 1 - pass);
+            int order = (length > test->length) - (length < test->length);
+            mask[i] = (uint8_t)(lm_compare(order, operator_) ? pass : 1 - pass);
             q += 4 + length;
         }
         return LM_OK;

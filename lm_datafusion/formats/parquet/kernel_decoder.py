@@ -38,6 +38,7 @@ from lm_datafusion.kernels.pages import (
     Scratch,
     UnsupportedPageError,
     decompress_snappy,
+    unpacked_size,
 )
 from lm_datafusion.predicate.kinds import is_text, is_text_or_bytes
 from lm_datafusion.selection import RowSelection
@@ -75,7 +76,7 @@ class _Workspace(threading.local):
     def __init__(self) -> None:
         self.scratch = Scratch()
         self.room: pa.Buffer = pa.allocate_buffer(1 << 16)
-        self.codecs: dict[str, pa.Codec] = {}
+        self.codecs: dict[str, Callable[..., pa.Buffer]] = {}
 
     def fetch(self, file: OpenFile, ranges: list[ByteRange], length: int) -> pa.Buffer:
         """The bytes of ranges, one behind the other, until the next call."""
@@ -92,10 +93,36 @@ class _Workspace(threading.local):
             return decompress_snappy
         found = self.codecs.get(codec)
         if found is None:
-            found = self.codecs[codec] = pa.Codec(_CODECS[codec])
-        return found.decompress
+            found = self.codecs[codec] = _decompressor(_CODECS[codec])
+        return found
 
 
+def _decompressor(codec: str) -> Callable[..., pa.Buffer]:
+    """A function of compressed bytes and the size they should come to; another size raises.
+
+    `pyarrow.Codec` takes the size as given: bytes that come to less leave memory that somebody
+    else has used behind them. Only ZSTD's notices.
+    """
+    decompress: Callable[..., pa.Buffer] = pa.Codec(codec).decompress
+    if codec == "zstd":
+        return decompress
+
+    def decompress_whole(packed: pa.Buffer, size: int) -> pa.Buffer:
+        if unpacked_size(codec, packed) == size:
+            return decompress(packed, size)
+        if codec not in _STREAMED:
+            raise ValueError(f"it does not come to {size} bytes")
+        with pa.CompressedInputStream(pa.BufferReader(packed), codec) as stream:
+            found = stream.read_buffer(size + 1)
+        if found.size != size:
+            raise ValueError(f"it does not come to {size} bytes")
+        return found
+
+    return decompress_whole
+
+
+# Bytes that do not tell, or may have several parts.
+_STREAMED: Final = ("brotli", "gzip")
 _WORKSPACE: Final = _Workspace()
 
 
@@ -278,8 +305,9 @@ class KernelDecoder:
             return self._plan_whole(locations)
         first_rows = locations.first_rows
         touched = np.flatnonzero(rows.page_mask(first_rows))
-        # The page that was opened last is still there.
-        is_kept = touched == self._reader.kept_page
+        # The page that was opened last is still there, until another is opened.
+        is_kept = np.zeros(len(touched), np.bool_)
+        is_kept[:1] = touched[:1] == self._reader.kept_page
         offsets = locations.offsets[touched]
         sizes = np.where(is_kept, 0, locations.sizes[touched])
         start = self._chunk.byte_range.offset
