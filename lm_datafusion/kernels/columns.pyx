@@ -795,6 +795,8 @@ cdef class _Wanted:
                 self.rows = &self._held[0]
                 if self._held[0] < start or self._held[self.count - 1] >= stop:
                     raise ValueError("rows outside their range")
+            else:
+                self.stop = start
 
     cdef int64_t in_page(self, int64_t first, int64_t end, const int32_t** rows,
                          int64_t* low) noexcept nogil:

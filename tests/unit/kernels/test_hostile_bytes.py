@@ -1,0 +1,60 @@
+"""Bytes and page tables that once made a kernel leave its buffers, or trust what it should not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lm_datafusion.formats.parquet.thrift import Kind
+from lm_datafusion.kernels import kernel_info
+from tests.footers import write_typed
+
+if not kernel_info().is_active:
+    pytest.skip("no kernels", allow_module_level=True)
+
+from lm_datafusion.kernels.columns import FixedBuilder, IntTest, filter_rows, read_rows
+from lm_datafusion.kernels.pages import PageError, PageReader, Scratch
+
+PLAIN, RLE = 0, 3
+INT32 = 2  # as `IntTest` counts types
+GE = 5
+
+
+def v1_page(body: bytes, count: int, *, encoding: int = PLAIN, size: int | None = None) -> bytes:
+    """A V1 data page; `size` is what its body is said to decompress to."""
+    fields = {1: (Kind.I32, count), 2: (Kind.I32, encoding), 3: (Kind.I32, RLE), 4: (Kind.I32, RLE)}
+    sizes = {2: (Kind.I32, len(body) if size is None else size), 3: (Kind.I32, len(body))}
+    return write_typed({1: (Kind.I32, 0), **sizes, 5: (Kind.STRUCT, fields)}) + body
+
+
+def ints(*values: int) -> bytes:
+    return np.array(values, dtype=np.int32).tobytes()
+
+
+def set_pages(reader, data, *, starts, first_rows, row_ends, numbers=None, decompress=None):
+    numbers = range(len(starts)) if numbers is None else numbers
+    lists = (np.array(list(x), dtype=np.int64) for x in (numbers, starts, first_rows, row_ends))
+    reader.set_pages(Scratch(), decompress, pa.py_buffer(data), *lists)
+
+
+def int_builder():
+    return FixedBuilder(pa.int32(), 4, 4)
+
+
+def at_least(literal: int) -> IntTest:
+    return IntTest(INT32, GE, literal)
+
+
+NO_ROWS = np.zeros(0, dtype=np.int32)
+
+
+def test_no_rows_are_not_all_rows():
+    reader = PageReader(0)
+    page = v1_page(ints(*range(1000)), 1000)
+    set_pages(reader, page, starts=[0], first_rows=[0], row_ends=[1000])
+    assert len(read_rows(reader, int_builder(), NO_ROWS, 0, 1000)) == 0
+    found, values = filter_rows(
+        reader, at_least(0), None, None, NO_ROWS, 0, 1000, builder=int_builder()
+    )
+    assert len(found) == len(values) == 0
