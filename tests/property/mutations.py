@@ -361,8 +361,9 @@ def _read_again(
         reader.release()
     places_of = np.arange(start, stop) if rows is None else rows
     expected = bits_of(everything)
-    if pa.types.is_string_view(expected.type) or pa.types.is_binary_view(expected.type):
-        expected = expected.cast(pa.binary())
+    # PyArrow cannot take views.
+    plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+    expected = expected.cast(plain.get(expected.type, expected.type))
     assert _content(expected.take(pa.array(places_of))) == _content(array), "other values"
 
 
