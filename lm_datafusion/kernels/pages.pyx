@@ -485,7 +485,12 @@ cdef class PageReader:
             starts: Where the header of each page begins in the buffer; -1 for `kept_page`.
             first_rows: The first row of each page.
             row_ends: The row behind the last of each page.
+
+        Raises:
+            PageError: Pages that are not behind one another.
         """
+        cdef int64_t behind = 0
+        cdef Py_ssize_t page
         self.scratch = scratch
         self._decompress = decompress
         self._buffer = buffer
@@ -495,12 +500,18 @@ cdef class PageReader:
         self._starts = starts
         self._first_rows = first_rows
         self._row_ends = row_ends
-        self.page_count = self._numbers.shape[0]
+        self.page_count = 0
         if not (
             self._starts.shape[0] == self._first_rows.shape[0] == self._row_ends.shape[0]
-            == self.page_count
+            == self._numbers.shape[0]
         ):
             raise PageError("pages and rows do not fit")
+        for page in range(self._numbers.shape[0]):
+            # Rows have 32 bits, and none is in two pages: there is room for each of them once.
+            if not behind <= self._first_rows[page] <= self._row_ends[page] <= 0x7FFFFFFF:
+                raise PageError("the rows of pages are in no order", page)
+            behind = self._row_ends[page]
+        self.page_count = self._numbers.shape[0]
 
     @property
     def kept_page(self):

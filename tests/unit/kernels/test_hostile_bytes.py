@@ -58,3 +58,26 @@ def test_no_rows_are_not_all_rows():
         reader, at_least(0), None, None, NO_ROWS, 0, 1000, builder=int_builder()
     )
     assert len(found) == len(values) == 0
+
+
+@pytest.mark.parametrize(
+    ("first_rows", "row_ends"),
+    [
+        ([0, 0], [4, 4]),
+        ([0, 3], [4, 7]),
+        ([4, 0], [8, 4]),
+        ([-1, 4], [3, 8]),
+        ([0, 4], [4, 2**31]),
+        ([0, 4], [4, 3]),
+        ([0, 2**62], [4, -(2**62)]),
+        ([0], [4, 8]),
+    ],
+)
+def test_pages_have_to_be_behind_one_another(first_rows, row_ends):
+    reader = PageReader(0)
+    page = v1_page(ints(1, 2, 3, 4), 4)
+    with pytest.raises(PageError, match="rows"):
+        set_pages(
+            reader, page + page, starts=[0, len(page)], first_rows=first_rows, row_ends=row_ends
+        )
+    assert reader.page_count == 0
