@@ -799,7 +799,7 @@ cdef class _Wanted:
                 self.stop = start
 
     cdef int64_t in_page(self, int64_t first, int64_t end, const int32_t** rows,
-                         int64_t* low) noexcept nogil:
+                         int64_t* low) except -1 nogil:
         """How many rows of a page are wanted; which, or (NULL) from which one on."""
         cdef int64_t left, right, middle
         if self.rows == NULL:
@@ -821,6 +821,9 @@ cdef class _Wanted:
         rows[0] = self.rows + self.at
         low[0] = first
         middle = left - self.at
+        if middle and rows[0][0] < first:
+            with gil:
+                raise PageError(f"no page holds row {rows[0][0]}")
         self.at = left
         return middle
 
@@ -931,7 +934,7 @@ def filter_rows(PageReader reader, ValueTest test, Dictionary dictionary, passes
     cdef uint8_t* valid
     cdef int32_t* out
     cdef int32_t* kept
-    cdef int64_t low, n, dense, found = 0, kept_count
+    cdef int64_t low, n, dense, found = 0, kept_count, seen = 0
     cdef Py_ssize_t page
     if passes is not None and len(passes):
         answers = passes
@@ -948,6 +951,7 @@ def filter_rows(PageReader reader, ValueTest test, Dictionary dictionary, passes
         n = wanted.in_page(reader._first_rows[page], reader._row_ends[page], &chosen, &low)
         if not n:
             continue
+        seen += n
         reader.open(page)
         reader.next_row = wanted.row_after(chosen, low, n)
         try:
@@ -969,6 +973,8 @@ def filter_rows(PageReader reader, ValueTest test, Dictionary dictionary, passes
             if reader.has_nulls:
                 lm_spread_mask(mask, dense, valid, n, null_passes)
             found += lm_compress_rows(mask, n, chosen, <int32_t>low, out + found)
+    if seen != wanted.count:
+        raise PageError(f"pages hold {seen} of {wanted.count} rows")
     return room[:found].copy() if 2 * found < wanted.count else room[:found], (
         None if builder is None else builder.finish()
     )

@@ -81,3 +81,16 @@ def test_pages_have_to_be_behind_one_another(first_rows, row_ends):
             reader, page + page, starts=[0, len(page)], first_rows=first_rows, row_ends=row_ends
         )
     assert reader.page_count == 0
+
+
+@pytest.mark.parametrize("rows", [[0, 5], [5, 20], [11, 12], None])
+def test_rows_that_no_page_holds(rows):
+    reader = PageReader(0)
+    page = v1_page(ints(1, 2, 3, 4), 4)
+    wanted = None if rows is None else np.array(rows, dtype=np.int32)
+    places = {"starts": [0, len(page)], "first_rows": [4, 12], "row_ends": [8, 16]}
+    set_pages(reader, page + page, **places)
+    with pytest.raises(PageError, match="row"):
+        read_rows(reader, int_builder(), wanted, 0, 30)
+    with pytest.raises(PageError, match="row"):
+        filter_rows(reader, at_least(0), None, None, wanted, 0, 30)
