@@ -113,6 +113,9 @@ cdef inline int next_field(Cursor* cursor, int* field) noexcept nogil:
         field[0] += byte >> 4
     else:
         field[0] = read_i32(cursor)
+    if field[0] > 0x7FFF or field[0] < -0x8000:
+        cursor.status = -2
+        return 0
     return byte & 0x0F
 
 

@@ -14,7 +14,14 @@ if not kernel_info().is_active:
     pytest.skip("no kernels", allow_module_level=True)
 
 from lm_datafusion.kernels.columns import FixedBuilder, IntTest, filter_rows, read_rows
-from lm_datafusion.kernels.pages import PageError, PageReader, Scratch
+from lm_datafusion.kernels.pages import (
+    PageError,
+    PageReader,
+    Scratch,
+    parse_column_index,
+    parse_offset_index,
+    walk_pages,
+)
 
 PLAIN, RLE = 0, 3
 INT32 = 2  # as `IntTest` counts types
@@ -94,3 +101,16 @@ def test_rows_that_no_page_holds(rows):
         read_rows(reader, int_builder(), wanted, 0, 30)
     with pytest.raises(PageError, match="row"):
         filter_rows(reader, at_least(0), None, None, wanted, 0, 30)
+
+
+LARGEST_ID = b"\x05\xfe\xff\xff\xff\x0f\x00"  # field 2^31 - 1, an integer
+
+
+def test_field_ids_have_16_bits():
+    data = LARGEST_ID + b"\x15\x00\x00"  # and a field behind it
+    with pytest.raises(PageError):
+        walk_pages(data)
+    with pytest.raises(PageError):
+        parse_offset_index(data)
+    with pytest.raises(PageError):
+        parse_column_index(data)
