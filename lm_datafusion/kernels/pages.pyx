@@ -494,6 +494,8 @@ cdef class PageReader:
         """
         cdef int64_t behind = 0
         cdef Py_ssize_t page
+        if self.kept_page < 0:
+            self._kept_page = -1  # it was in pages that nobody released
         self.scratch = scratch
         self._decompress = decompress
         self._buffer = buffer
@@ -555,13 +557,14 @@ cdef class PageReader:
         cdef int status
         self._page_data = self._data
         self._page_buffer = self._buffer
-        if start == -1 and self._kept_raw is not None and self._kept_page == self._numbers[page]:
+        if self._kept_page != self._numbers[page]:
+            self._kept_page = -1
+            self._kept_raw = None
+        elif start == -1 and self._kept_raw is not None:
             self._page_buffer = self._kept_raw
             self._page_data = <const uint8_t*><size_t>self._kept_raw.address
             size, start = self._kept_raw.size, 0
-        elif self._kept_page != self._numbers[page]:
-            self._kept_raw = None
-        if start == -1 and self._kept_page == self._numbers[page]:
+        if start == -1 and self._kept_page >= 0 and self._is_body_enough():
             header = self._kept_header
         else:
             if start < 0 or start >= size:
@@ -611,7 +614,8 @@ cdef class PageReader:
             self._kept_page = self._numbers[page]
             self._kept_header = header[0]
         else:
-            if self._kept_page != self._numbers[page] or self.is_borrowed:
+            # A page that was read again may have become another one.
+            if self._kept_page < 0 or self.is_borrowed or self.body.size != size:
                 self._kept_page = -1
                 packed = self._page_buffer.slice(start + levels, header.compressed_size - levels)
                 try:

@@ -114,3 +114,50 @@ def test_field_ids_have_16_bits():
         parse_offset_index(data)
     with pytest.raises(PageError):
         parse_column_index(data)
+
+
+def read_first(reader, page, *, start=0, count=4, decompress=None):
+    """Reads the first row, so that the page is kept for the others."""
+    places = {"starts": [start], "first_rows": [0], "row_ends": [count]}
+    set_pages(reader, page, decompress=decompress, **places)
+    try:
+        return read_rows(reader, int_builder(), np.zeros(1, dtype=np.int32), 0, count)[0].as_py()
+    finally:
+        reader.release()
+
+
+def test_no_page_is_taken_for_one_that_was_kept():
+    reader = PageReader(0)
+    page = v1_page(ints(1, 2, 3, 4), 4)
+    set_pages(reader, page, starts=[0], first_rows=[0], row_ends=[4])
+    assert len(read_rows(reader, int_builder(), None, 0, 1)) == 1
+    # Not released: what was kept of it points into memory that may be gone.
+    assert reader.kept_page == -1
+    set_pages(reader, b"", starts=[-1], first_rows=[0], row_ends=[4])
+    with pytest.raises(PageError, match="outside"):
+        read_rows(reader, int_builder(), None, 0, 4)
+
+
+def test_kept_page_that_was_read_again_may_be_another():
+    codec = pa.Codec("snappy")
+    small, large = ints(1, 2, 3, 4), ints(*range(5, 3005))
+    pages = [
+        v1_page(codec.compress(body, asbytes=True), len(body) // 4, size=len(body))
+        for body in (small, large)
+    ]
+    reader = PageReader(0)
+    assert read_first(reader, pages[0], decompress=codec.decompress) == 1
+    assert reader.kept_page == 0
+    assert read_first(reader, pages[1], count=3000, decompress=codec.decompress) == 5
+
+
+def test_page_that_cannot_be_opened_is_not_kept_as_the_one_before():
+    reader = PageReader(0)
+    page = v1_page(ints(1, 2, 3, 4), 4)
+    broken = v1_page(ints(9, 9, 9, 9), 4, size=15)
+    starts = [0, len(page)]
+    set_pages(reader, page + broken, starts=starts, first_rows=[0, 4], row_ends=[4, 8])
+    with pytest.raises(PageError, match="sizes"):
+        read_rows(reader, int_builder(), np.array([0, 4], dtype=np.int32), 0, 8)
+    reader.release()
+    assert reader.kept_page == -1
