@@ -13,7 +13,14 @@ from tests.footers import write_typed
 if not kernel_info().is_active:
     pytest.skip("no kernels", allow_module_level=True)
 
-from lm_datafusion.kernels.columns import FixedBuilder, IntTest, filter_rows, read_rows
+from lm_datafusion.kernels.columns import (
+    TEXT_LENGTH,
+    FixedBuilder,
+    IntTest,
+    TextTest,
+    filter_rows,
+    read_rows,
+)
 from lm_datafusion.kernels.pages import (
     PageError,
     PageReader,
@@ -161,3 +168,14 @@ def test_page_that_cannot_be_opened_is_not_kept_as_the_one_before():
         read_rows(reader, int_builder(), np.array([0, 4], dtype=np.int32), 0, 8)
     reader.release()
     assert reader.kept_page == -1
+
+
+@pytest.mark.parametrize("rows", [None, [1, 2]])
+def test_length_is_compared_with_the_smallest_number(rows):
+    body = b"".join(len(word).to_bytes(4, "little") + word for word in (b"a", b"", b"bcd"))
+    reader = PageReader(0)
+    set_pages(reader, v1_page(body, 3), starts=[0], first_rows=[0], row_ends=[3])
+    wanted = None if rows is None else np.array(rows, dtype=np.int32)
+    test = TextTest(TEXT_LENGTH, operator=GE, length=-(2**63))
+    found, _ = filter_rows(reader, test, None, None, wanted, 0, 3)
+    assert found.tolist() == (rows or [0, 1, 2])
