@@ -317,15 +317,14 @@ cdef class Dictionary:
         cdef int status
         if self._starts is not None:
             return 0
-        self._starts = np.empty(max(1, self.value_count), dtype=np.uint32)
-        self._lengths = np.empty(max(1, self.value_count), dtype=np.uint32)
-        starts, lengths = self._starts, self._lengths
+        found = [np.empty(max(1, self.value_count), dtype=np.uint32) for _ in range(2)]
+        starts, lengths = found
         with nogil:
             status = lm_locate(self.values, self.end, NULL, self.value_count, &starts[0],
                                &lengths[0], &total, &total_long)
         if status:
-            self._starts = None
             raise PageError(f"dictionary: {_STATUS[status]}")
+        self._lengths, self._starts = found[1], found[0]
         return 0
 
     cdef int check_text(self) except -1:
