@@ -223,7 +223,7 @@ cdef class Dictionary:
     Args:
         buffer: A `pyarrow.Buffer` that has the page.
         start: Where its header begins.
-        decompress: `pyarrow.Codec.decompress`, or None.
+        decompress: Gives exactly so many bytes of a buffer or raises; or None.
 
     Raises:
         PageError: There is no dictionary page.
@@ -258,7 +258,7 @@ cdef class Dictionary:
         if decompress is not None and header.uncompressed_size:
             try:
                 page = decompress(page, header.uncompressed_size)
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, MemoryError) as error:
                 raise PageError(f"the dictionary cannot be decompressed: {error}") from None
         else:
             # Kept longer than the bytes that were fetched.

@@ -22,6 +22,9 @@ cdef extern from "hybrid.h":
     int lm_hybrid_open(lm_hybrid*, const uint8_t*, const uint8_t*, int) nogil
     int lm_hybrid_levels(lm_hybrid*, int64_t, unsigned int, uint8_t*, int64_t*) nogil
 
+cdef extern from "lz4.h":
+    int64_t lm_lz4_size(const uint8_t*, int64_t) nogil
+
 cdef enum:
     DATA_V1 = 0
     INDEX = 1
@@ -430,6 +433,15 @@ cdef list _read_list(Cursor* cursor, int kind):
     return found
 
 
+def measure_lz4(buffer):
+    """How many bytes an LZ4 block holds; -1 if it is none."""
+    cdef _Bytes held = _Bytes(buffer)
+    cdef int64_t size
+    with nogil:
+        size = lm_lz4_size(<const uint8_t*>held.view.buf, held.view.len)
+    return size
+
+
 # ---- pages ----------------------------------------------------------------------------------
 
 
@@ -482,7 +494,8 @@ cdef class PageReader:
 
         Args:
             scratch: Memory of this thread to work in.
-            decompress: `pyarrow.Codec.decompress`, or None if pages are not compressed.
+            decompress: Gives exactly so many bytes of a buffer or raises, as those of
+                `formats.parquet.codecs`; None if pages are not compressed.
             buffer: A `pyarrow.Buffer` with the pages; it may be used again afterwards.
             numbers: The number of each page in its chunk, ascending.
             starts: Where the header of each page begins in the buffer; -1 for `kept_page`.
@@ -620,7 +633,7 @@ cdef class PageReader:
                 packed = self._page_buffer.slice(start + levels, header.compressed_size - levels)
                 try:
                     self.body = self._decompress(packed, size)
-                except (OSError, ValueError) as error:
+                except (OSError, ValueError, MemoryError) as error:
                     raise PageError(f"the page cannot be decompressed: {error}", page) from None
                 if self.body.size != size:
                     raise PageError(f"the page does not decompress to {size} bytes", page)

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lm_datafusion.formats.parquet.codecs import CODECS
 from lm_datafusion.formats.parquet.thrift import Kind
 from tests.footers import read_typed, write_typed
 from tests.parquet_files import column_index_bytes, offset_index_bytes
@@ -46,7 +47,6 @@ WORDS = [
     "~",
     "\0",
 ]
-CODECS = {"SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd", "LZ4": "lz4_raw"}
 COUNTS = [0, 1, 7, 8, 9, 63, 64, 65, 255, 1023, 1024, 1025, 3000, 70_000]
 INTEGERS = [0, 1, 2, 3, 7, 8, 31, 32, 127, 128, 255, 256, 2**15, 2**16, 2**24, 2**30, 2**31 - 1]
 BYTES = [

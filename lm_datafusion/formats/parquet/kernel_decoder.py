@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from lm_datafusion.formats.parquet.codecs import CODECS, make_decompressor
 from lm_datafusion.kernels.columns import (
     BooleanBuilder,
     Dictionary,
@@ -49,14 +50,6 @@ if TYPE_CHECKING:
 
     Rows = npt.NDArray[np.int32]
 
-# pyarrow's names of codecs, as chunks have them, and as `pyarrow.Codec` does.
-_CODECS: Final = {
-    "SNAPPY": "snappy",
-    "GZIP": "gzip",
-    "BROTLI": "brotli",
-    "ZSTD": "zstd",
-    "LZ4": "lz4_raw",
-}
 _STORED_WIDTHS: Final = {"INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8}
 # Text is at most this long in one array: its offsets have 32 bits.
 MOST_ROWS: Final = 2**31 - 1
@@ -68,7 +61,7 @@ class _Workspace(threading.local):
     def __init__(self) -> None:
         self.scratch = Scratch()
         self.room: pa.Buffer = pa.allocate_buffer(1 << 16)
-        self.codecs: dict[str, pa.Codec] = {}
+        self.codecs: dict[str, Callable[[pa.Buffer, int], pa.Buffer]] = {}
 
     def fetch(self, file: OpenFile, ranges: list[ByteRange], length: int) -> pa.Buffer:
         """The bytes of ranges, one behind the other, until the next call."""
@@ -77,14 +70,14 @@ class _Workspace(threading.local):
         file.fetch_into(ranges, memoryview(self.room).cast("B")[:length])
         return self.room.slice(0, length)
 
-    def decompress(self, codec: str) -> Callable[..., pa.Buffer] | None:
+    def decompress(self, codec: str) -> Callable[[pa.Buffer, int], pa.Buffer] | None:
         """What decompresses the pages of a chunk; None if they are not compressed."""
         if codec == "UNCOMPRESSED":
             return None
         found = self.codecs.get(codec)
         if found is None:
-            found = self.codecs[codec] = pa.Codec(_CODECS[codec])
-        return found.decompress
+            found = self.codecs[codec] = make_decompressor(codec)
+        return found
 
 
 _WORKSPACE: Final = _Workspace()
@@ -96,7 +89,7 @@ def can_decode(chunk: ChunkFacts, stored: pa.DataType) -> bool:
         chunk.leaf.max_repetition_level == 0
         and len(chunk.leaf.path) == 1
         and chunk.leaf.max_definition_level <= 1
-        and (chunk.codec in _CODECS or chunk.codec == "UNCOMPRESSED")
+        and (chunk.codec in CODECS or chunk.codec == "UNCOMPRESSED")
         and chunk.row_count <= MOST_ROWS
         and not chunk.metadata.file_path
         and not (chunk.tail is not None and chunk.tail.is_encrypted)
