@@ -18,7 +18,7 @@ DEMO := data/demo_$(ROWS)
 BENCHMARKS := $(subst /,.,$(basename $(sort $(wildcard tests/benchmark/bench_*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fuzz bench clean
+.PHONY: help demo test check fuzz sanitize bench clean
 .DELETE_ON_ERROR:
 
 help: ## List these commands
@@ -42,11 +42,26 @@ check: $(INSTALLED_LINT) ## Lint, formatting and types
 fuzz: $(INSTALLED) ## Compare random queries on random files with DataFusion (CASES=20000 SEED=1)
 	@$(RUN) -m tests.property.fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
+# The kernels with sanitizers, and a copy of the package around them. Arrow, Python and numpy have to
+# ask the C library for memory, or nobody sees who leaves it.
+SANITIZED := build/sanitize
+CC ?= cc
+PRELOAD = $(foreach name,asan ubsan stdc++,$(shell $(CC) -print-file-name=lib$(name).so))
+
+sanitize: $(INSTALLED) ## Damaged pages for kernels built with sanitizers (CASES=100000 SEED=1)
+	@LM_DATAFUSION_SANITIZE=address,undefined LM_DATAFUSION_BUILD_DIR=$(SANITIZED)/c \
+		$(RUN) setup.py --quiet build --build-base $(SANITIZED) --build-lib $(SANITIZED)/lib
+	@LD_PRELOAD="$(PRELOAD)" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+		UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+		ARROW_DEFAULT_MEMORY_POOL=system PYTHONMALLOC=malloc PYTHONPATH=$(SANITIZED)/lib:. \
+		$(RUN) -P -m tests.property.mutations --sanitized --cases $(CASES) \
+		$(if $(SEED),--seed $(SEED)) $(ARGS)
+
 bench: $(INSTALLED) ## Run every script of tests/benchmark
 	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; $(RUN) -m $$name; done
 
 clean: ## Remove the virtual environment, caches and built packages
-	@rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml .ci/setup

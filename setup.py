@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import sys
 
@@ -11,7 +12,8 @@ from setuptools import Extension, setup
 SANITIZE = os.environ.get("LM_DATAFUSION_SANITIZE", "")
 FLAGS = ["-O3", "-Wall", "-Wno-unused-function"] if sys.platform != "win32" else ["/O2"]
 if SANITIZE:
-    FLAGS = ["-O1", "-g", "-fno-omit-frame-pointer", f"-fsanitize={SANITIZE}"]
+    FLAGS = ["-O1", "-g1", "-fno-omit-frame-pointer", "-Wno-unused-function"]
+    FLAGS += [f"-fsanitize={SANITIZE}"]
 
 setup(
     ext_modules=cythonize(
@@ -20,11 +22,14 @@ setup(
                 f"lm_datafusion.kernels.{name}",
                 [f"lm_datafusion/kernels/{name}.pyx"],
                 include_dirs=["lm_datafusion/kernels"],
+                depends=glob.glob("lm_datafusion/kernels/*.h"),
                 extra_compile_args=FLAGS,
                 extra_link_args=[f"-fsanitize={SANITIZE}"] if SANITIZE else [],
                 optional=True,
             )
             for name in ("pages", "columns")
-        ]
+        ],
+        # Of a build with sanitizers nothing is left beside the sources.
+        build_dir=os.environ.get("LM_DATAFUSION_BUILD_DIR") or None,
     )
 )

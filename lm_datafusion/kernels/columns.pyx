@@ -254,7 +254,7 @@ cdef class Dictionary:
     Args:
         buffer: A `pyarrow.Buffer` that has the page.
         start: Where its header begins.
-        decompress: `pyarrow.Codec.decompress`, or None.
+        decompress: Gives exactly so many bytes of a buffer or raises; or None.
 
     Raises:
         PageError: There is no dictionary page.
@@ -293,7 +293,7 @@ cdef class Dictionary:
         elif decompress is not None:
             try:
                 page = decompress(page, header.uncompressed_size)
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, MemoryError) as error:
                 raise PageError(f"the dictionary cannot be decompressed: {error}") from None
         else:
             # Kept longer than the bytes that were fetched.
@@ -1006,7 +1006,7 @@ def filter_rows(PageReader reader, ValueTest test, Dictionary dictionary, passes
     cdef uint8_t* valid
     cdef int32_t* out
     cdef int32_t* kept
-    cdef int64_t low, n, dense, found = 0, kept_count
+    cdef int64_t low, n, dense, found = 0, kept_count, seen = 0
     cdef Py_ssize_t page
     if passes is not None and len(passes):
         answers = passes
@@ -1024,6 +1024,7 @@ def filter_rows(PageReader reader, ValueTest test, Dictionary dictionary, passes
             raise PageError("rows of a page that is not at hand")
         if not n:
             continue
+        seen += n
         reader.open(page)
         reader.next_row = wanted.row_after(chosen, low, n)
         try:
@@ -1045,6 +1046,8 @@ def filter_rows(PageReader reader, ValueTest test, Dictionary dictionary, passes
             if reader.has_nulls:
                 lm_spread_mask(mask, dense, valid, n, null_passes)
             found += lm_compress_rows(mask, n, chosen, <int32_t>low, out + found)
+    if seen != wanted.count:
+        raise PageError(f"pages hold {seen} of {wanted.count} rows")
     passed = np.empty(found, dtype=np.int32)
     cdef int32_t[::1] passed_rows = passed
     if found:

@@ -32,6 +32,12 @@ typedef struct {
     uint8_t pass;            /* the answer for values that match; others get 1 - pass */
 } lm_text_test;
 
+/* The order of two lengths; their difference may not fit. */
+LM_INLINE int64_t lm_order(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
 LM_INLINE int lm_compare(int64_t order, int operator_)
 {
     switch (operator_) {
@@ -80,7 +86,7 @@ LM_INLINE int lm_text_matches(const lm_text_test *test, const uint8_t *p, int64_
 {
     switch (test->kind) {
     case LM_TEXT_LENGTH:
-        return lm_compare((n > test->length) - (n < test->length), test->operator_);
+        return lm_compare(lm_order(n, test->length), test->operator_);
     case LM_TEXT_IN:
         for (int64_t i = 0; i < test->slice_count; i++)
             if (test->slices[i].length == n && !memcmp(test->slices[i].bytes, p, (size_t)n))
@@ -173,8 +179,7 @@ static int lm_test_page(const lm_text_test *test, const uint8_t *q, const uint8_
             int status = lm_length_at(q, end, &length);
             if (status)
                 return status;
-            int order = (length > test->length) - (length < test->length);
-            mask[i] = (uint8_t)(lm_compare(order, operator_) ? pass : 1 - pass);
+            mask[i] = (uint8_t)(lm_compare(lm_order(length, test->length), operator_) ? pass : 1 - pass);
             q += 4 + length;
         }
         return LM_OK;
