@@ -54,6 +54,8 @@ static int lm_like(const lm_text_test *test, const uint8_t *p, int64_t n)
 {
     const lm_slice *part = test->slices;
     int64_t left = test->slice_count;
+    if (!left && test->is_anchored_left)
+        return n == 0; /* the empty pattern */
     if (test->is_anchored_left && left) {
         if (n < part->length || memcmp(p, part->bytes, (size_t)part->length))
             return 0;
