@@ -32,46 +32,11 @@ if TYPE_CHECKING:
     from tests.footers import Struct
 
 SOURCES = 240
-WORDS = [
-    "",
-    "a",
-    "ab",
-    "google",
-    "x" * 13,
-    "y" * 40,
-    "ü",
-    "日本語",
-    "Ж" * 20,
-    "😀",
-    "a%b",
-    "~",
-    "\0",
-]
-COUNTS = [0, 1, 7, 8, 9, 63, 64, 65, 255, 1023, 1024, 1025, 3000, 70_000]
+WORDS = ["", "a", "ab", "google", "x" * 13, "y" * 40, "ü", "日本語", "Ж" * 20, "😀", "a%b", "\0"]
+LONG_WORD = "Ж" * 350  # blocks of text have to grow
+COUNTS = [0, 1, 7, 8, 9, 63, 64, 65, 255, 1023, 1024, 1025, 3000, 20_000]
 INTEGERS = [0, 1, 2, 3, 7, 8, 31, 32, 127, 128, 255, 256, 2**15, 2**16, 2**24, 2**30, 2**31 - 1]
-BYTES = [
-    0,
-    1,
-    2,
-    3,
-    7,
-    8,
-    9,
-    16,
-    24,
-    31,
-    32,
-    33,
-    64,
-    0x7E,
-    0x7F,
-    0x80,
-    0x81,
-    0xC0,
-    0xED,
-    0xF4,
-    0xFF,
-]
+BYTES = list(bytes.fromhex("00 01 02 03 07 08 09 10 18 1f 20 21 40 7e 7f 80 81 c0 ed f4 ff"))
 
 _DAY = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
 TYPES: list[tuple[pa.DataType, Callable[[random.Random], Any]]] = [
@@ -162,11 +127,13 @@ def make_source(number: int) -> Source:
     data_type, draw = TYPES[number % len(TYPES)]
     codec = rng.choice(list(CODECS)) if rng.random() < 0.35 else None
     # Codecs take long to begin with a page.
-    row_count = rng.choice([1, 8, 30, 60] if codec else [1, 8, 30, 100, 300, 300, 1100])
+    row_count = rng.choice([1, 8, 30, 60] if codec else [1, 8, 30, 100, 300, 300, 1100, 3000])
     is_nullable = rng.random() < 0.5
     null_share = rng.choice([0, 0.1, 0.5, 1]) if is_nullable else 0
     variety = rng.choice([1, 2, 5, 20, 300])
     domain = [draw(rng) for _ in range(variety)]
+    if pa.types.is_string(data_type) and rng.random() < 0.3:
+        domain.append(LONG_WORD)
     values = [None if rng.random() < null_share else rng.choice(domain) for _ in range(row_count)]
     if rng.random() < 0.3:
         values.sort(key=str)  # long runs
@@ -390,7 +357,9 @@ def _runs(rng: random.Random, count: int, width: int) -> bytes:
             out += _varint(rng.choice([0, 1]))
             take = 0
         elif kind < 0.1:
-            out += _varint(rng.choice([2**31, 2**32 - 1, 2**34, 2**35 - 1]) | rng.randint(0, 1))
+            out += _varint(
+                rng.choice([2**31, 2**32 - 1, 2**34, 2**35 - 1, 2**36, 2**69]) | rng.randint(0, 1)
+            )
         elif kind < 0.5:
             value = rng.randrange(1 << width) if rng.random() < 0.5 else rng.randint(0, 1)
             out += _varint(take << 1) + (value & ((1 << 32) - 1)).to_bytes(5, "little")[:bytes_of]

@@ -51,6 +51,7 @@ from lm_datafusion.kernels.columns import (
     choose_simd,
     filter_rows,
     read_rows,
+    take_views,
 )
 from lm_datafusion.kernels.pages import (
     HEADER_FIELDS,
@@ -126,6 +127,9 @@ def run_structs(rng: random.Random) -> str:
     if rng.random() < 0.1:
         # A field id in its long form.
         data = bytes([rng.randint(1, 12)]) + b"\xfe\xff\xff\xff\x0f" + data
+    if rng.random() < 0.05:
+        # Structs, or lists of one list, in one another.
+        data = bytes([rng.choice([0x1C, 0x19])]) * rng.choice([5, 31, 32, 33, 34, 500]) + data
     buffer, _ = exact_buffer(data)
     outcomes = []
     if kind in ("offset index", "noise"):
@@ -196,11 +200,22 @@ def run_pages(rng: random.Random) -> str:
         if array is not None:
             check_array(array, len(array))
             made.append((array, _content(array)))
+            _take(rng, array)
             if rng.random() < 0.3:
                 _read_again(rng, source, laid, decompress, dictionary, (rows, start, stop), array)
     for array, content in made:
         assert _content(array) == content, "values changed afterwards"
     return outcome
+
+
+def _take(rng: random.Random, array: pa.Array) -> None:
+    """Some values of an array of views."""
+    if len(array) and (pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type)):
+        start = rng.randrange(len(array))
+        rows = [rng.randrange(len(array) - start) for _ in range(rng.choice([0, 1, 9, 64]))]
+        taken = take_views(array[start:], np.array(rows, dtype=np.int32))
+        check_array(taken, len(rows))
+        assert _content(taken) == [array[start + row].as_py() for row in rows]
 
 
 def _wanted(rng: random.Random, total: int) -> tuple[np.ndarray | None, int, int]:
