@@ -6,7 +6,7 @@ import pytest
 
 import lm_datafusion as lm
 from lm_datafusion.scan.condition_cache import CONDITIONS
-from lm_datafusion.scan.fruitless import FRUITLESS
+from lm_datafusion.scan.stage_outcomes import OUTCOMES
 from lm_datafusion.scan.step_history import STEPS
 
 
@@ -18,5 +18,5 @@ def pytest_report_header():
 def forgotten_scans():
     """No test finds what scans of another have left in the process."""
     CONDITIONS.clear()
-    FRUITLESS.clear()
+    OUTCOMES.clear()
     STEPS.clear()

@@ -11,6 +11,7 @@ Invariant: a page that holds no wanted row is not opened. Text that is handed ou
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from lm_datafusion.kernels.pages cimport PageHeader, PageReader, Scratch, read_page_header
@@ -21,7 +22,7 @@ import pyarrow as pa
 from lm_datafusion.kernels.pages import PageError, TextError, UnsupportedPageError
 
 cdef extern from "fixed.h":
-    int LM_OK, LM_SHORT, LM_BAD_RUN, LM_BAD_CODE, LM_BAD_LENGTH, LM_BAD_UTF8
+    int LM_OK, LM_SHORT, LM_BAD_RUN, LM_BAD_CODE, LM_BAD_LENGTH, LM_BAD_UTF8, LM_TOO_LONG
     int LM_TEXT_LIKE, LM_TEXT_IN, LM_TEXT_LENGTH, LM_TEXT_ORDER
     ctypedef struct lm_hybrid:
         pass
@@ -53,8 +54,8 @@ cdef extern from "fixed.h":
     int lm_hybrid_lookup(lm_hybrid*, int64_t, const uint8_t*, uint32_t, uint8_t*) nogil
     int lm_hybrid_levels(lm_hybrid*, int64_t, unsigned int, uint8_t*, int64_t*) nogil
     int lm_test_page(const lm_text_test*, const uint8_t*, const uint8_t*, int64_t, uint8_t*) nogil
-    int lm_test_values(const lm_text_test*, const uint8_t*, const uint8_t*, const int32_t*, int64_t,
-                       uint8_t*) nogil
+    int lm_test_values(const lm_text_test*, const uint8_t*, const uint8_t*, int64_t, const int32_t*,
+                       int64_t, uint8_t*) nogil
     void lm_test_ints(const lm_int_test*, const uint8_t*, const int32_t*, int64_t, uint8_t*) nogil
     int lm_locate(const uint8_t*, const uint8_t*, const int32_t*, int64_t, uint32_t*, uint32_t*,
                   int64_t*, int64_t*) nogil
@@ -90,8 +91,11 @@ cdef enum:
     STARTS = 5
     LENGTHS = 6
     ROWS = 7
+    PASSED = 8
     # Below this share of a page its text is copied, so that a few values do not keep it alive.
     SMALLEST_SHARE = 2
+    # A dictionary is laid out for taking unless it has so many times the values asked for.
+    FEW_CODES = 4
     BLOCK_BYTES = 1 << 16
     LARGEST_BLOCK_BYTES = 1 << 22
 
@@ -101,6 +105,7 @@ _STATUS = {
     LM_BAD_CODE: "a code of the page is not in its dictionary",
     LM_BAD_LENGTH: "a value reaches over the end of the page",
     LM_BAD_UTF8: "encountered non UTF-8 data",
+    LM_TOO_LONG: "there is no memory for the page",
 }
 
 TEXT_LIKE, TEXT_IN, TEXT_LENGTH, TEXT_ORDER = LM_TEXT_LIKE, LM_TEXT_IN, LM_TEXT_LENGTH, LM_TEXT_ORDER
@@ -211,14 +216,40 @@ cdef class TextTest(ValueTest):
                   const int32_t* positions, int64_t n, uint8_t* mask) noexcept nogil:
         if positions == NULL:
             return lm_test_page(&self._test, values, end, n, mask)
-        return lm_test_values(&self._test, values, end, positions, n, mask)
+        return lm_test_values(&self._test, values, end, value_count, positions, n, mask)
+
+
+cdef class AllTest(ValueTest):
+    """Several conditions that a value has to meet together."""
+
+    cdef ValueTest _first
+    cdef ValueTest _rest
+
+    def __cinit__(self, ValueTest first not None, ValueTest rest not None):
+        self._first, self._rest = first, rest
+
+    cdef int test(self, const uint8_t* values, const uint8_t* end, int64_t value_count,
+                  const int32_t* positions, int64_t n, uint8_t* mask) noexcept nogil:
+        cdef uint8_t* other = <uint8_t*>malloc(<size_t>n + 1)
+        cdef int64_t i
+        cdef int status
+        if other == NULL:
+            return LM_TOO_LONG
+        status = self._first.test(values, end, value_count, positions, n, mask)
+        if not status:
+            status = self._rest.test(values, end, value_count, positions, n, other)
+        if not status:
+            for i in range(n):
+                mask[i] &= other[i]
+        free(other)
+        return status
 
 
 # ---- dictionaries ---------------------------------------------------------------------------
 
 
 cdef class Dictionary:
-    """The values of a dictionary page, as they stand in it.
+    """The values of a dictionary page, as they stand in it. Several threads may use it.
 
     Args:
         buffer: A `pyarrow.Buffer` that has the page.
@@ -233,9 +264,10 @@ cdef class Dictionary:
     cdef const uint8_t* values
     cdef const uint8_t* end
     cdef readonly int64_t value_count
+    cdef readonly int64_t size_bytes
     # What values are taken from by code, once somebody asked for it.
-    cdef object _table
-    cdef int64_t _table_width
+    # Never replaced: other threads may be reading it.
+    cdef dict _tables
     cdef object _starts
     cdef object _lengths
     cdef object _views
@@ -255,7 +287,10 @@ cdef class Dictionary:
         if header.compressed_size > size - body_start:
             raise PageError("the dictionary page ends outside the bytes at hand")
         page = buffer.slice(body_start, header.compressed_size)
-        if decompress is not None and header.uncompressed_size:
+        if header.uncompressed_size == 0:
+            # Of no values; compressed, it has a byte or more.
+            page = pa.py_buffer(b"")
+        elif decompress is not None:
             try:
                 page = decompress(page, header.uncompressed_size)
             except (OSError, ValueError) as error:
@@ -269,6 +304,8 @@ cdef class Dictionary:
         self.values = <const uint8_t*><size_t>page.address
         self.end = self.values + <int64_t>page.size
         self.value_count = header.num_values
+        self.size_bytes = page.size
+        self._tables = {}
         # Every value has a byte at least, but those of fixed width 0 and booleans, which have none.
         if self.value_count > page.size:
             raise PageError("the dictionary page is too short for its values")
@@ -297,7 +334,8 @@ cdef class Dictionary:
         """All values in their width as handed out."""
         cdef uint8_t[::1] room
         cdef int status
-        if self._table is None or self._table_width != given:
+        table = self._tables.get(given)
+        if table is None:
             if self.value_count * stored > self.end - self.values:
                 raise PageError("the dictionary page is too short for its values")
             table = np.empty(max(1, self.value_count * given), dtype=np.uint8)
@@ -306,8 +344,8 @@ cdef class Dictionary:
                 status = lm_gather(self.values, NULL, self.value_count, stored, given, &room[0])
             if status:
                 raise UnsupportedPageError("no such width")
-            self._table, self._table_width = table, given
-        room = self._table
+            table = self._tables.setdefault(given, table)
+        room = table
         return &room[0]
 
     cdef int locate(self) except -1:
@@ -317,15 +355,16 @@ cdef class Dictionary:
         cdef int status
         if self._starts is not None:
             return 0
-        self._starts = np.empty(max(1, self.value_count), dtype=np.uint32)
-        self._lengths = np.empty(max(1, self.value_count), dtype=np.uint32)
-        starts, lengths = self._starts, self._lengths
+        found_starts = np.empty(max(1, self.value_count), dtype=np.uint32)
+        found_lengths = np.empty(max(1, self.value_count), dtype=np.uint32)
+        starts, lengths = found_starts, found_lengths
         with nogil:
             status = lm_locate(self.values, self.end, NULL, self.value_count, &starts[0],
                                &lengths[0], &total, &total_long)
         if status:
-            self._starts = None
             raise PageError(f"dictionary: {_STATUS[status]}")
+        self._lengths = found_lengths
+        self._starts = found_starts
         return 0
 
     cdef int check_text(self) except -1:
@@ -355,7 +394,8 @@ cdef class Dictionary:
             with nogil:
                 lm_views_into(self.values, &starts[0], &lengths[0], self.value_count, 0,
                               <lm_view*>&room[0])
-            self._views = views
+            if self._views is None:
+                self._views = views
         room = self._views
         return &room[0]
 
@@ -730,6 +770,8 @@ cdef class TextBuilder(Builder):
         cdef int64_t i, total = 0
         if n == 0:
             return 0
+        if n * FEW_CODES < dictionary.value_count:
+            return self.append_few_codes(scratch, codes, n)
         if self._is_text:
             dictionary.check_text()
         if self._is_view:
@@ -747,6 +789,32 @@ cdef class TextBuilder(Builder):
                 lengths[i] = all_lengths[codes[i]]
                 total += lengths[i]
         return self.append_bytes(dictionary.values, starts, lengths, n, total)
+
+    cdef int append_few_codes(self, Scratch scratch, const uint32_t* codes, int64_t n) except -1:
+        """Adds the values of a few codes of a large dictionary, of which no more is looked at."""
+        cdef Dictionary dictionary = self._dictionary
+        cdef uint32_t* starts = <uint32_t*>scratch.room(STARTS, n * 4 + 64)
+        cdef uint32_t* lengths = <uint32_t*>scratch.room(LENGTHS, n * 4 + 64)
+        cdef uint32_t[::1] all_starts, all_lengths
+        cdef lm_view* out = <lm_view*>(self._data + self.row_count * 16)
+        cdef int64_t i, total = 0, bad = 0
+        cdef int status = LM_OK
+        dictionary.locate()
+        all_starts, all_lengths = dictionary._starts, dictionary._lengths
+        with nogil:
+            for i in range(n):
+                starts[i] = all_starts[codes[i]]
+                lengths[i] = all_lengths[codes[i]]
+                total += lengths[i]
+            if self._is_text and not dictionary._is_checked:
+                status = lm_check_utf8(dictionary.values, starts, lengths, n, &bad)
+        if status:
+            raise TextError(f"dictionary value {codes[bad]}: {_STATUS[status]}")
+        if not self._is_view:
+            return self.append_bytes(dictionary.values, starts, lengths, n, total)
+        with nogil:
+            lm_views_into(dictionary.values, starts, lengths, n, 0, out)
+        return 0
 
     cdef int spread(self, int64_t dense, const uint8_t* valid, int64_t n) except -1:
         cdef int64_t at = self.row_count - dense
@@ -791,15 +859,22 @@ cdef class _Wanted:
         if rows is not None:
             self._held = rows
             self.count = self._held.shape[0]
-            if self.count:
+            if not self.count:
+                self.stop = start
+            else:
                 self.rows = &self._held[0]
                 if self._held[0] < start or self._held[self.count - 1] >= stop:
                     raise ValueError("rows outside their range")
 
     cdef int64_t in_page(self, int64_t first, int64_t end, const int32_t** rows,
                          int64_t* low) noexcept nogil:
-        """How many rows of a page are wanted; which, or (NULL) from which one on."""
+        """How many rows of a page are wanted; which, or (NULL) from which one on.
+
+        -1 if there is a row before the page that no page has held.
+        """
         cdef int64_t left, right, middle
+        if self.rows != NULL and self.at < self.count and self.rows[self.at] < first:
+            return -1
         if self.rows == NULL:
             rows[0] = NULL
             low[0] = max(first, self.start)
@@ -880,6 +955,8 @@ def read_rows(PageReader reader, Builder builder, rows, int64_t start, int64_t s
     builder.reserve(wanted.count)
     for page in range(reader.page_count):
         n = wanted.in_page(reader._first_rows[page], reader._row_ends[page], &chosen, &low)
+        if n < 0:
+            raise PageError("rows of a page that is not at hand")
         if not n:
             continue
         reader.open(page)
@@ -939,11 +1016,12 @@ def filter_rows(PageReader reader, ValueTest test, Dictionary dictionary, passes
         if null_passes:
             raise ValueError("null passes: read the rows afterwards")
         builder.reserve(0)
-    room = np.empty(wanted.count, dtype=np.int32)
-    cdef int32_t[::1] room_view = room
-    out = &room_view[0] if wanted.count else NULL
+    # In memory that is used again: what passes is copied in the end.
+    out = <int32_t*>reader.scratch.room(PASSED, wanted.count * 4 + 64)
     for page in range(reader.page_count):
         n = wanted.in_page(reader._first_rows[page], reader._row_ends[page], &chosen, &low)
+        if n < 0:
+            raise PageError("rows of a page that is not at hand")
         if not n:
             continue
         reader.open(page)
@@ -967,9 +1045,11 @@ def filter_rows(PageReader reader, ValueTest test, Dictionary dictionary, passes
             if reader.has_nulls:
                 lm_spread_mask(mask, dense, valid, n, null_passes)
             found += lm_compress_rows(mask, n, chosen, <int32_t>low, out + found)
-    return room[:found].copy() if 2 * found < wanted.count else room[:found], (
-        None if builder is None else builder.finish()
-    )
+    passed = np.empty(found, dtype=np.int32)
+    cdef int32_t[::1] passed_rows = passed
+    if found:
+        memcpy(&passed_rows[0], out, found * 4)
+    return passed, None if builder is None else builder.finish()
 
 
 cdef int match_page(PageReader reader, ValueTest test, const uint8_t* answers, uint32_t answer_count,

@@ -213,11 +213,48 @@ static int lm_hybrid_codes_at(lm_hybrid *h, const int32_t *positions, int64_t n,
     return LM_OK;
 }
 
-/* answers[code] of the next n values; a run of equal codes is one look. */
+/* Eight answers of codes of a constant width of at most 8 bits, by a table of all such codes. */
+LM_INLINE void lm_lookup8(const uint8_t *in, const uint8_t *table, uint8_t *out, const int width)
+{
+    const uint64_t mask = ((uint64_t)1 << width) - 1;
+    uint64_t x;
+    memcpy(&x, in, 8);
+    for (int i = 0; i < 8; i++)
+        out[i] = table[(x >> (i * width)) & mask];
+}
+
+#define LM_LOOKUP_CASE(W)                                                  \
+    case W:                                                                \
+        for (; done + 8 <= n && in + 8 <= safe; done += 8, in += W)        \
+            lm_lookup8(in, table, out + done, W);                          \
+        break;
+
+/* Answers of the next n values of a bit-packed run of at most 8 bits, h->at a multiple of 8. */
+static void lm_lookup_small(const lm_hybrid *h, int64_t n, const uint8_t *table, uint8_t *out)
+{
+    const uint8_t *in = h->packed + h->at / 8 * h->width;
+    const uint8_t *safe = h->packed + h->packed_bytes;
+    int64_t done = 0;
+    switch (h->width) {
+        LM_LOOKUP_CASE(1) LM_LOOKUP_CASE(2) LM_LOOKUP_CASE(3) LM_LOOKUP_CASE(4)
+        LM_LOOKUP_CASE(5) LM_LOOKUP_CASE(6) LM_LOOKUP_CASE(7) LM_LOOKUP_CASE(8)
+    }
+    for (; done < n; done++)
+        out[done] = table[lm_packed_at(h, h->at + done)];
+}
+
+/* answers[code] (0 or 1) of the next n values; a run of equal codes is one look. */
 static int lm_hybrid_lookup(lm_hybrid *h, int64_t n, const uint8_t *answers, uint32_t limit,
                             uint8_t *out)
 {
     uint32_t codes[LM_BLOCK];
+    uint8_t table[256]; /* of small codes; 2 for those outside the dictionary */
+    int is_small = h->width >= 1 && h->width <= 8;
+    if (is_small) {
+        uint32_t known = limit < 256 ? limit : 256;
+        memset(table, 2, 256);
+        memcpy(table, answers, known);
+    }
     while (n > 0) {
         if (!h->left) {
             int status = lm_hybrid_next(h);
@@ -228,14 +265,23 @@ static int lm_hybrid_lookup(lm_hybrid *h, int64_t n, const uint8_t *answers, uin
         if (h->packed) {
             if (take > LM_BLOCK)
                 take = LM_BLOCK;
-            lm_unpack(h, take, codes);
-            uint32_t most = 0;
-            for (int64_t i = 0; i < take; i++)
-                most = codes[i] > most ? codes[i] : most;
-            if (most >= limit)
-                return LM_BAD_CODE;
-            for (int64_t i = 0; i < take; i++)
-                out[i] = answers[codes[i]];
+            if (is_small && h->at % 8 == 0) {
+                lm_lookup_small(h, take, table, out);
+                uint8_t all = 0;
+                for (int64_t i = 0; i < take; i++)
+                    all |= out[i];
+                if (all & 2)
+                    return LM_BAD_CODE;
+            } else {
+                lm_unpack(h, take, codes);
+                uint32_t most = 0;
+                for (int64_t i = 0; i < take; i++)
+                    most = codes[i] > most ? codes[i] : most;
+                if (most >= limit)
+                    return LM_BAD_CODE;
+                for (int64_t i = 0; i < take; i++)
+                    out[i] = answers[codes[i]];
+            }
         } else {
             if (h->value >= limit)
                 return LM_BAD_CODE;

@@ -14,9 +14,12 @@ cdef struct PageHeader:
 
 cdef int read_page_header(const uint8_t* data, int64_t size, PageHeader* header) noexcept nogil
 
+cdef enum:
+    SLOTS = 9
+
 cdef class Scratch:
-    cdef void* _memory[8]
-    cdef int64_t _sizes[8]
+    cdef void* _memory[SLOTS]
+    cdef int64_t _sizes[SLOTS]
     cdef void* room(self, int slot, int64_t size) except NULL
 
 cdef class PageReader:

@@ -9,11 +9,12 @@ Invariant: bytes are hostile until checked. A size, count or level that does not
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
 import numpy as np
-from pyarrow import py_buffer
+from pyarrow import allocate_buffer, py_buffer
 
 cdef extern from "hybrid.h":
     int LM_OK, LM_SHORT, LM_BAD_RUN, LM_BAD_CODE, LM_BAD_LENGTH, LM_BAD_UTF8, LM_TOO_LONG
@@ -21,6 +22,9 @@ cdef extern from "hybrid.h":
         pass
     int lm_hybrid_open(lm_hybrid*, const uint8_t*, const uint8_t*, int) nogil
     int lm_hybrid_levels(lm_hybrid*, int64_t, unsigned int, uint8_t*, int64_t*) nogil
+
+cdef extern from "snappy.h":
+    int lm_snappy(const uint8_t*, int64_t, uint8_t*, int64_t) nogil
 
 cdef enum:
     DATA_V1 = 0
@@ -165,12 +169,17 @@ cdef void read_page_fields(Cursor* cursor, PageHeader* header, int level) noexce
     """The fields of a data or dictionary page header; `level` is its field in PageHeader."""
     cdef int field = 0
     cdef int kind
+    cdef int32_t num_nulls = -1
+    if level == 8:
+        header.definition_bytes = header.repetition_bytes = -1
     while not cursor.status:
         kind = next_field(cursor, &field)
         if not kind:
-            return
+            break
         if field == 1 and kind == 5:
             header.num_values = read_i32(cursor)
+        elif level == 8 and field == 2 and kind == 5:
+            num_nulls = read_i32(cursor)
         elif level == 8 and field == 3 and kind == 5:
             header.num_rows = read_i32(cursor)
         elif field == (4 if level == 8 else 2) and kind == 5:
@@ -186,6 +195,8 @@ cdef void read_page_fields(Cursor* cursor, PageHeader* header, int level) noexce
             header.is_compressed = kind == 1
         else:
             skip_value(cursor, kind, 0)
+    if not cursor.status and level == 8 and (num_nulls < 0 or header.num_rows < 0):
+        cursor.status = -2
 
 
 cdef int read_page_header(const uint8_t* data, int64_t size, PageHeader* header) noexcept nogil:
@@ -193,7 +204,10 @@ cdef int read_page_header(const uint8_t* data, int64_t size, PageHeader* header)
     cdef Cursor cursor
     cdef int field = 0
     cdef int kind
-    cdef bint has_fields = False
+    # Where the fields of a V1, a dictionary and a V2 page are; those of the header's kind count.
+    cdef const uint8_t* pages[9]
+    cdef int wanted
+    pages[5] = pages[7] = pages[8] = NULL
     cursor.at = data
     cursor.end = data + size
     cursor.status = 0
@@ -212,8 +226,8 @@ cdef int read_page_header(const uint8_t* data, int64_t size, PageHeader* header)
         elif field == 3 and kind == 5:
             header.compressed_size = read_i32(&cursor)
         elif (field == 5 or field == 7 or field == 8) and kind == 12:
-            read_page_fields(&cursor, header, field)
-            has_fields = True
+            pages[field] = cursor.at
+            skip_value(&cursor, kind, 0)
         else:
             skip_value(&cursor, kind, 0)
     if cursor.status:
@@ -225,7 +239,12 @@ cdef int read_page_header(const uint8_t* data, int64_t size, PageHeader* header)
         return -2
     if header.kind == INDEX:
         return 0
-    if not has_fields or header.num_values < 0 or header.encoding < 0:
+    wanted = 5 if header.kind == DATA_V1 else 7 if header.kind == DICTIONARY else 8
+    if pages[wanted] == NULL:
+        return -2
+    cursor.at = pages[wanted]
+    read_page_fields(&cursor, header, wanted)
+    if cursor.status or header.num_values < 0 or header.encoding < 0:
         return -2
     if header.kind == DATA_V2:
         if header.definition_bytes < 0 or header.repetition_bytes < 0:
@@ -251,6 +270,66 @@ cdef class _Bytes:
     def __dealloc__(self):
         if self.is_held:
             PyBuffer_Release(&self.view)
+
+
+def unpacked_size(str codec, buffer):
+    """How many bytes compressed ones come to: `pyarrow.Codec` fills what it can and does not say.
+
+    Args:
+        codec: pyarrow's name: `snappy`, `lz4_raw`, or `gzip`, of which it is the last member's.
+        buffer: The compressed bytes.
+
+    Returns:
+        The size; -1 if the bytes do not tell.
+    """
+    cdef _Bytes held = _Bytes(buffer)
+    cdef const uint8_t* data = <const uint8_t*>held.view.buf
+    cdef int64_t size = held.view.len
+    cdef Cursor cursor
+    cdef uint64_t found
+    cdef uint32_t length
+    cursor.at, cursor.end, cursor.status = data, data + size, 0
+    if codec == "snappy":
+        found = read_varint(&cursor)
+        return -1 if cursor.status or found > 0xFFFFFFFF else found
+    if codec == "gzip":
+        if size < 18:
+            return -1
+        memcpy(&length, data + size - 4, 4)
+        return length
+    if codec == "lz4_raw":
+        return lz4_size(&cursor)
+    return -1
+
+
+cdef int64_t lz4_size(Cursor* cursor) noexcept nogil:
+    """Walks the sequences of an LZ4 block: literals, then a match, the last without one."""
+    cdef int64_t total = 0, length
+    cdef uint8_t token
+    while cursor.at < cursor.end:
+        token = cursor.at[0]
+        cursor.at += 1
+        length = lz4_length(cursor, token >> 4)
+        total += length
+        skip_bytes(cursor, <uint64_t>length)
+        if cursor.status:
+            return -1
+        if cursor.at == cursor.end:
+            return total
+        skip_bytes(cursor, 2)
+        total += 4 + lz4_length(cursor, token & 15)
+        if cursor.status:
+            return -1
+    return -1
+
+
+cdef int64_t lz4_length(Cursor* cursor, int64_t length) noexcept nogil:
+    cdef uint8_t byte = 255
+    if length == 15:
+        while byte == 255 and not cursor.status:
+            byte = read_byte(cursor)
+            length += byte
+    return length
 
 
 def walk_pages(buffer, int64_t start=0):
@@ -427,6 +506,24 @@ cdef list _read_list(Cursor* cursor, int kind):
     return found
 
 
+def decompress_snappy(buffer, int64_t size):
+    """A Snappy page, as `pyarrow.Codec.decompress` gives it.
+
+    Raises:
+        PageError: It does not decompress to so many bytes.
+    """
+    cdef const uint8_t* data = <const uint8_t*><size_t>buffer.address
+    cdef int64_t length = buffer.size
+    cdef int status
+    found = allocate_buffer(size)
+    cdef uint8_t* out = <uint8_t*><size_t>found.address
+    with nogil:
+        status = lm_snappy(data, length, out, size)
+    if status:
+        raise PageError("the page is no Snappy of its size")
+    return found
+
+
 # ---- pages ----------------------------------------------------------------------------------
 
 
@@ -435,13 +532,13 @@ cdef class Scratch:
 
     def __cinit__(self):
         cdef int i
-        for i in range(8):
+        for i in range(SLOTS):
             self._memory[i] = NULL
             self._sizes[i] = 0
 
     def __dealloc__(self):
         cdef int i
-        for i in range(8):
+        for i in range(SLOTS):
             free(self._memory[i])
 
     cdef void* room(self, int slot, int64_t size) except NULL:
@@ -482,7 +579,8 @@ cdef class PageReader:
             decompress: `pyarrow.Codec.decompress`, or None if pages are not compressed.
             buffer: A `pyarrow.Buffer` with the pages; it may be used again afterwards.
             numbers: The number of each page in its chunk, ascending.
-            starts: Where the header of each page begins in the buffer; -1 for `kept_page`.
+            starts: Where the header of each page begins in the buffer; -1 for `kept_page`, if that
+                is the first of them.
             first_rows: The first row of each page.
             row_ends: The row behind the last of each page.
         """

@@ -70,15 +70,16 @@ class RowGroupAccess:
         self, conjunct: int, starts: npt.NDArray[np.int64], verdicts: npt.NDArray[np.uint8]
     ) -> RowGroupAccess:
         """Verdicts about ranges of rows; `starts` are their first rows, ascending from 0."""
-        import numpy as np
-
-        stops = np.append(starts[1:], self.row_count)
         if (verdicts == Verdict.SOME_ROWS).all():
             return self
-        kept = self._rows(starts, stops, verdicts != Verdict.NO_ROWS)
-        open_rows = self._rows(starts, stops, verdicts == Verdict.SOME_ROWS)
-        narrowed = self._with_undecided(conjunct, self.undecided[conjunct].intersection(open_rows))
-        return narrowed._with_rows(kept, frozenset({conjunct}))  # noqa: SLF001 of this very class
+        return self.with_rows(conjunct, *rows_of_verdicts(starts, verdicts, self.row_count))
+
+    def with_rows(
+        self, conjunct: int, left: RowSelection, undecided: RowSelection
+    ) -> RowGroupAccess:
+        """The rows that a conjunct may hold for, and those of them that it is undecided about."""
+        narrowed = self._with_undecided(conjunct, self.undecided[conjunct].intersection(undecided))
+        return narrowed._with_rows(left, frozenset({conjunct}))  # noqa: SLF001 of this very class
 
     def with_known_rows(self, conjuncts: frozenset[int], rows: RowSelection) -> RowGroupAccess:
         """The rows that meet some conjuncts, exactly: those are decided."""
@@ -101,14 +102,6 @@ class RowGroupAccess:
             narrowed_by=self.narrowed_by | conjuncts,
         )
 
-    def _rows(
-        self,
-        starts: npt.NDArray[np.int64],
-        stops: npt.NDArray[np.int64],
-        chosen: npt.NDArray[np.bool_],
-    ) -> RowSelection:
-        return RowSelection.from_ranges(starts[chosen], stops[chosen], self.row_count)
-
     def _with_undecided(self, conjunct: int, rows: RowSelection) -> RowGroupAccess:
         undecided = list(self.undecided)
         undecided[conjunct] = rows
@@ -125,3 +118,17 @@ def _scan(row_group: int, row_count: int, undecided: tuple[bool, ...]) -> RowGro
         selection=everything,
         undecided=tuple(everything if is_open else nothing for is_open in undecided),
     )
+
+
+def rows_of_verdicts(
+    starts: npt.NDArray[np.int64], verdicts: npt.NDArray[np.uint8], row_count: int
+) -> tuple[RowSelection, RowSelection]:
+    """The rows of ranges that a conjunct may hold for, and those that it is undecided about."""
+    import numpy as np
+
+    stops = np.append(starts[1:], row_count)
+    left, undecided = (
+        RowSelection.from_ranges(starts[chosen], stops[chosen], row_count)
+        for chosen in (verdicts != Verdict.NO_ROWS, verdicts == Verdict.SOME_ROWS)
+    )
+    return left, undecided

@@ -7,25 +7,30 @@ Why DataFusion: a predicate then means exactly what it means in the query (NaN, 
 collation), runs at native speed and releases the GIL. `read_batch` is used because, unlike
 `from_arrow`, it leaves nothing registered in the context.
 
-Invariant: a null answer is a row that does not pass. Nothing here may be called from a thread
-that DataFusion itself runs (a dataset fragment's `to_batches`): it would start a runtime inside
-a runtime.
+DataFusion cannot be called from a thread that it runs itself (a dataset fragment's `to_batches`):
+that would start a runtime inside a runtime. So `evaluate` calls it on a thread of its own, unless
+the thread is known to be one of ours (`may_call_here`).
+
+Invariant: a null answer is a row that does not pass.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING, Final
+import threading
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 
 from lm_datafusion.errors import ColumnNotFoundError, LateError, SqlError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from datafusion import DataFrame, Expr, SessionContext
+
+Answer = TypeVar("Answer")
 
 # Longer texts hold lists of values; what they are parsed to is not kept.
 KEPT_TEXT: Final = 2000
@@ -99,9 +104,8 @@ def evaluate(text: str, batch: pa.RecordBatch) -> pa.BooleanArray:
     Raises:
         EvaluationError: The condition fails on a value of the batch.
     """
-    frame = _context().read_batch(batch)
     try:
-        results = frame.select(_parsed(text, batch.schema)).collect()
+        results = _called(lambda: _evaluated(text, batch))
     except Exception as error:
         raise EvaluationError(f"{text}: {_message(error)}") from error
     arrays = [as_boolean(result.column(0)) for result in results]
@@ -109,6 +113,48 @@ def evaluate(text: str, batch: pa.RecordBatch) -> pa.BooleanArray:
     if len(answer) != batch.num_rows:
         raise EvaluationError(f"{text}: {len(answer)} results for {batch.num_rows} rows")
     return answer
+
+
+def _evaluated(text: str, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    return _context().read_batch(batch).select(_parsed(text, batch.schema)).collect()
+
+
+class _Thread(threading.local):
+    """Whether the current thread is one that DataFusion surely does not run."""
+
+    is_ours = False
+
+
+_THREAD: Final = _Thread()
+
+
+def may_call_here() -> None:
+    """Says that the current thread is ours, so that DataFusion can be called on it."""
+    _THREAD.is_ours = True
+
+
+def _called(call: Callable[[], Answer]) -> Answer:
+    return call() if _THREAD.is_ours else call_aside(call)
+
+
+def call_aside(call: Callable[[], Answer]) -> Answer:
+    """Calls on a thread of its own and waits."""
+    results: list[Answer] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        may_call_here()
+        try:
+            results.append(call())
+        except BaseException as error:  # noqa: BLE001 raised again by the caller
+            errors.append(error)
+
+    thread = threading.Thread(target=work, name="lm-evaluate", daemon=True)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
 
 
 def _parsed(text: str, schema: pa.Schema) -> Expr:

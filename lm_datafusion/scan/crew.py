@@ -10,6 +10,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from lm_datafusion.predicate.evaluator import may_call_here
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -25,6 +27,7 @@ def run_crew(work: Callable[[], None], stop: Callable[[], None], *, workers: int
     errors: list[BaseException] = []
 
     def guarded() -> None:
+        may_call_here()
         try:
             work()
         except BaseException as error:  # noqa: BLE001 raised again by the caller

@@ -14,7 +14,6 @@ Invariant: nothing here reads from storage; what cannot be judged is left over.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,6 @@ from lm_datafusion.predicate.tree import Constant
 from lm_datafusion.pruning import JoinedStatistics, Verdict, judge
 from lm_datafusion.scan.footer_answers import ANSWERS, question
 from lm_datafusion.scan.known_rows import prune_by_condition_cache
-from lm_datafusion.scan.pool import call_aside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -197,7 +195,7 @@ def judge_constants(
             _as_column([file[name] for file in files], schema.field(name).type) for name in names
         ]
         rows = pa.record_batch(columns, names=list(names))
-        answers = call_aside(functools.partial(conjunct.evaluate, rows))
+        answers = conjunct.evaluate(rows)
     except Exception:  # noqa: BLE001 the scan will say it better
         metrics.add(predicate_evaluation_errors=1)
         return None

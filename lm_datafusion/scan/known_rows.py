@@ -51,13 +51,19 @@ def condition_keys(
     named = Counter(name for conjunct in conjuncts for name in set(conjunct.columns))
 
     def is_own_fact(name: str) -> bool:
-        is_float = pa.types.is_floating(schema.field(name).type)
-        return name in file.columns and not (is_float and named[name] > 1)
+        is_shared = named[name] > 1 and _has_floats(schema.field(name).type)
+        return name in file.columns and not is_shared
 
     return [
         conjunct_key(conjunct.conjunct, schema) if all(map(is_own_fact, conjunct.columns)) else None
         for conjunct in conjuncts
     ]
+
+
+def _has_floats(data_type: pa.DataType) -> bool:
+    """Whether values are floating point numbers, or have some in them."""
+    fields = [data_type.field(i).type for i in range(data_type.num_fields)]
+    return bool(pa.types.is_floating(data_type)) or any(map(_has_floats, fields))
 
 
 def _find(keys: Sequence[ConjunctKey | None], file: FilePlan) -> list[Found]:

@@ -20,33 +20,13 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from lm_datafusion.predicate.evaluator import may_call_here
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 Task = TypeVar("Task")
 Item = TypeVar("Item")
-
-
-def call_aside(call: Callable[[], Item]) -> Item:
-    """Calls on a thread of its own and waits.
-
-    For what planning asks of DataFusion: the planning thread may be one that DataFusion runs.
-    """
-    results: list[Item] = []
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            results.append(call())
-        except BaseException as error:  # noqa: BLE001 raised again by the caller
-            errors.append(error)
-
-    thread = threading.Thread(target=work, name="lm-scan-plan", daemon=True)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]
 
 
 class _Output(Generic[Item]):
@@ -128,6 +108,7 @@ class OrderedPool(Generic[Task, Item]):
             yield item
 
     def _work(self) -> None:
+        may_call_here()
         while True:
             with self._changed:
                 while not self._stopped and not self._can_begin():

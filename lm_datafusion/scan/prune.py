@@ -9,7 +9,7 @@ In: conjuncts and the facts of a file. Out: `RowGroupAccess` of the row groups t
 4. Dictionaries: up to a megabyte, and DataFusion evaluates the conjunct on the values.
 5. The page index: kilobytes per column, leaves ranges of rows.
 
-The last two are left out where an earlier scan found that they prune nothing (`scan.fruitless`).
+What the last two found is kept for later scans (`scan.stage_outcomes`).
 
 Invariant: pruning fails open. An error of any stage costs one count of
 `predicate_evaluation_errors` and nothing else.
@@ -30,6 +30,7 @@ from lm_datafusion.formats.parquet.statistics import (
     PageStatistics,
     RowGroupStatistics,
 )
+from lm_datafusion.plan.access_plan import rows_of_verdicts
 from lm_datafusion.predicate.tree import (
     And,
     Comparison,
@@ -42,8 +43,8 @@ from lm_datafusion.predicate.tree import (
 )
 from lm_datafusion.pruning import PruningStatistics, Verdict, columns_without_nan, judge
 from lm_datafusion.scan.footer_answers import lasting_keys
-from lm_datafusion.scan.fruitless import FRUITLESS, Stage
 from lm_datafusion.scan.known_rows import condition_keys
+from lm_datafusion.scan.stage_outcomes import OUTCOMES, Stage
 from lm_datafusion.selection.filters import filter_to_mask
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from lm_datafusion.predicate.conjunct import BoundConjunct
     from lm_datafusion.pruning.containers import NanFree
     from lm_datafusion.scan.condition_cache import ConjunctKey
+    from lm_datafusion.scan.stage_outcomes import Outcome
     from lm_datafusion.storage import OpenFile
 
 
@@ -95,6 +97,11 @@ class PruningContext:
         return tuple(i for i, c in enumerate(self.conjuncts) if _has_equality(c.tree))
 
     @functools.cached_property
+    def bounded_columns(self) -> list[list[tuple[str, ...]]]:
+        """By conjunct: the columns whose bounds say something about it."""
+        return [[r.path for r in references(c.tree)] for c in self.conjuncts]
+
+    @functools.cached_property
     def nan_free(self) -> NanFree:
         """What the conjuncts say together about NaN."""
         return columns_without_nan(And(tuple(c.tree for c in self.conjuncts)))
@@ -107,13 +114,13 @@ class PruningContext:
             self.metrics.add(predicate_evaluation_errors=1)
             return np.full(statistics.num_containers, Verdict.SOME_ROWS, dtype=np.uint8)
 
-    def is_fruitless(self, stage: Stage, conjunct: int, row_group: int) -> bool:
-        """Whether an earlier scan found that a stage prunes nothing."""
-        return FRUITLESS.knows(self.facts.version, self.keys[conjunct], stage, row_group)
+    def recall(self, stage: Stage, conjunct: int, row_group: int) -> tuple[Outcome] | None:
+        """What an earlier scan found at a stage."""
+        return OUTCOMES.recall(self.facts.version, self.keys[conjunct], stage, row_group)
 
-    def note_fruitless(self, stage: Stage, conjunct: int, row_group: int) -> None:
-        """Tells later scans that a stage prunes nothing."""
-        FRUITLESS.note(self.facts.version, self.keys[conjunct], stage, row_group)
+    def keep(self, stage: Stage, conjunct: int, row_group: int, outcome: Outcome) -> None:
+        """Tells later scans what a stage found."""
+        OUTCOMES.keep(self.facts.version, self.keys[conjunct], stage, row_group, outcome)
 
 
 # By conjunct: which values of the chunk's dictionary pass, and last whether null does. Found by
@@ -167,7 +174,10 @@ def _prune_by_dictionaries(
     for index, conjunct in enumerate(context.conjuncts):
         if not access.is_undecided(index) or conjunct.conjunct.is_volatile:
             continue
-        if context.is_fruitless(Stage.DICTIONARY, index, access.row_group):
+        known = context.recall(Stage.DICTIONARY, index, access.row_group)
+        if known is not None:
+            assert isinstance(known[0], int)
+            access = access.with_verdict(index, known[0])
             continue
         try:
             found = _dictionary_passes(access, conjunct, context, file)
@@ -179,8 +189,7 @@ def _prune_by_dictionaries(
         passes[index] = found
         may_hold_null = _may_hold_null(access.row_group, conjunct.columns[0], context)
         verdict = _dictionary_verdict(found, may_hold_null)
-        if verdict == Verdict.SOME_ROWS:
-            context.note_fruitless(Stage.DICTIONARY, index, access.row_group)
+        context.keep(Stage.DICTIONARY, index, access.row_group, int(verdict))
         access = access.with_verdict(index, verdict)
     return access
 
@@ -241,11 +250,16 @@ def _prune_by_page_index(
     access: RowGroupAccess, context: PruningContext, file: OpenFile, _passes: DictionaryPasses
 ) -> RowGroupAccess:
     constants = context.file_plan.constants
-    for index, conjunct in enumerate(context.conjuncts):
+    for index in range(len(context.conjuncts)):
         if access.is_skipped or not access.is_undecided(index):
             continue
-        columns = [reference.path for reference in references(conjunct.tree)]
-        if not columns or context.is_fruitless(Stage.PAGE_INDEX, index, access.row_group):
+        columns = context.bounded_columns[index]
+        if not columns:
+            continue
+        known = context.recall(Stage.PAGE_INDEX, index, access.row_group)
+        if known is not None:
+            if isinstance(known[0], tuple):
+                access = access.with_rows(index, *known[0])
             continue
         try:
             statistics = PageStatistics(context.facts, access.row_group, columns, file, constants)
@@ -255,10 +269,13 @@ def _prune_by_page_index(
         if not statistics.has_pages:
             continue
         verdicts = context.judge(index, statistics)
-        if (verdicts == Verdict.SOME_ROWS).all():
-            context.note_fruitless(Stage.PAGE_INDEX, index, access.row_group)
-        else:
-            access = access.with_range_verdicts(index, statistics.starts, verdicts)
+        is_ineffective = bool((verdicts == Verdict.SOME_ROWS).all())
+        outcome = None
+        if not is_ineffective:
+            outcome = rows_of_verdicts(statistics.starts, verdicts, access.row_count)
+        context.keep(Stage.PAGE_INDEX, index, access.row_group, outcome)
+        if outcome is not None:
+            access = access.with_rows(index, *outcome)
     return access
 
 

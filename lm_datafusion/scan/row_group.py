@@ -19,8 +19,9 @@ rows that an earlier step dropped. Windows may come in any order.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from lm_datafusion.formats.parquet.decode import PageDecoder
@@ -29,21 +30,26 @@ from lm_datafusion.scan.batches import batches_of
 from lm_datafusion.scan.columns import Column
 from lm_datafusion.scan.known_rows import KnownRows, PassedRows
 from lm_datafusion.scan.prune import PruningContext, evaluate_dictionary, prune_row_group
+from lm_datafusion.scan.stage_outcomes import Stage
 from lm_datafusion.selection import RowSelection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    import numpy as np
     import numpy.typing as npt
 
     from lm_datafusion.formats.parquet.chunk import ChunkFacts
     from lm_datafusion.plan import FilterStep, ReadPlan, RowGroupAccess, RowGroupTask
+    from lm_datafusion.predicate.tree import Predicate
     from lm_datafusion.scan.adaptive_order import AdaptiveOrder
     from lm_datafusion.scan.prune import DictionaryPasses
     from lm_datafusion.storage import OpenFile
 
     Values: TypeAlias = pa.Array | pa.ChunkedArray
+
+
+# Values of a dictionary about which answers are kept for later scans.
+SMALL_DICTIONARY: Final = 1024
 
 
 class RowGroupReader:
@@ -67,6 +73,7 @@ class RowGroupReader:
         self._passed = PassedRows()
         self._passes: DictionaryPasses = {}
         self._columns: dict[str, Column] = {}
+        self._spare: list[RowGroupReader] = []
 
     @property
     def index_file(self) -> OpenFile:
@@ -111,10 +118,12 @@ class RowGroupReader:
 
     def keep_known(self) -> None:
         """Teaches the condition cache; to be called once every window has been filtered."""
+        if not self._known.is_kept:
+            return
         self.check_unchanged()
         if self.access.is_skipped:
             self._known.keep_pruned(self.access)
-        elif self._known.is_kept:
+        else:
             found = self._passed.of_all(self.access.selection)
             if found is not None:
                 after_first, passed = found
@@ -126,12 +135,16 @@ class RowGroupReader:
                 )
 
     def fork(self) -> RowGroupReader:
-        """A reader of the same rows, opened already, for another thread."""
+        """A reader of the same rows, opened already, for another thread; `join` gives it back."""
+        if self._spare:
+            return self._spare.pop()
         other = RowGroupReader(self._plan, self.task, self.context, self._order, self._files)
         other.access = self.access
         other._passes = self._passes
-        for name in self._columns:
-            other._column(name)
+        for name, column in self._columns.items():
+            decoder = other._column(name).decoder
+            if decoder is not None and column.decoder is not None:
+                decoder.share_dictionary(column.decoder)
         return other
 
     def join(self, other: RowGroupReader) -> None:
@@ -140,6 +153,7 @@ class RowGroupReader:
             own = self._columns[name]
             if own.decoder is not None and column.decoder is not None:
                 own.decoder.join(column.decoder)
+        self._spare.append(other)
 
     def check_unchanged(self) -> None:
         """Raises if the file is not the one that was planned for."""
@@ -297,6 +311,22 @@ class RowGroupReader:
             column.hold_stored(passed, values)
         return passed
 
+    def test(self, name: str, tree: Predicate, rows: RowSelection) -> RowSelection | None:
+        """The rows whose column meets a condition, tested by kernels; None if they cannot.
+
+        The values of those rows are held.
+        """
+        column = self._columns[name]
+        if column.decoder is None or column.is_held:
+            return None
+        found = column.decoder.filter(rows, tree, None, is_held=True)
+        if found is None:
+            return None
+        passed, values = found
+        if values is not None:
+            column.hold_stored(passed, values)
+        return passed
+
     def _dictionary_passes(
         self, step: FilterStep, column: Column, rows: RowSelection
     ) -> npt.NDArray[np.bool_] | None:
@@ -307,6 +337,9 @@ class RowGroupReader:
             return known
         if step.conjunct.conjunct.is_volatile or not column.decoder.is_all_dictionary():
             return None
+        kept = self.context.recall(Stage.PASSES, step.index, self.access.row_group)
+        if kept is not None and isinstance(kept[0], np.ndarray):
+            return kept[0]
         values = column.decoder.load_dictionary()
         if values is None or len(values) >= rows.row_count:
             return None
@@ -317,6 +350,8 @@ class RowGroupReader:
             return None
         self.context.metrics.add(dictionary_evaluations=1)
         self._passes[step.index] = known
+        if len(known) <= SMALL_DICTIONARY:
+            self.context.keep(Stage.PASSES, step.index, self.access.row_group, known)
         return known
 
     def _evaluate(

@@ -95,6 +95,24 @@ class ScanRun:
         self._metrics.finish()
 
     def _all_batches(self) -> Generator[pa.RecordBatch]:
+        if self._plan.limit is None and self._plan.options.worker_count == 1:
+            yield from self._batches_here()
+        else:
+            yield from self._batches_from_workers()
+
+    def _batches_here(self) -> Generator[pa.RecordBatch]:
+        """The rows, scanned by the thread that asks for them.
+
+        An engine asks for its partitions on threads of its own: others would only make it wait.
+        """
+        try:
+            for index in range(len(self._plan.tasks)):
+                yield from self._scan(index, None)
+        finally:
+            self._handles.close()
+            self._finish()
+
+    def _batches_from_workers(self) -> Generator[pa.RecordBatch]:
         budget = self._budget()
         pool = OrderedPool(
             range(len(self._plan.tasks)),

@@ -114,8 +114,8 @@ class RowGroupScan:
         if self._budget is None:
             # With a limit, rows count when they are handed out: another worker may be sooner.
             self._reader.context.metrics.add(rows_selected=selection.row_count)
-        self._reader.check_unchanged()
         if not schema.names:
+            self._reader.check_unchanged()
             yield from counted_batches(selection.row_count, batch_rows)
             return
         for part in _split(selection, batch_rows, is_reverse=self._plan.is_reverse):

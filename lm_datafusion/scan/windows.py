@@ -37,7 +37,7 @@ WINDOW_ROWS = 1 << 20
 
 def count_windows(row_count: int, chunks: Sequence[ChunkFacts], *, window_bytes: int) -> int:
     """How many windows a row group comes to, if each is as large as may be."""
-    size = max((chunk.metadata.total_uncompressed_size for chunk in chunks), default=0)
+    size = max((chunk.uncompressed_bytes for chunk in chunks), default=0)
     return max(1, -(-size // window_bytes), -(-row_count // WINDOW_ROWS))
 
 
@@ -49,7 +49,7 @@ def plan_edges(
     count = count_windows(row_count, chunks, window_bytes=window_bytes)
     if count <= 1 or not chunks:
         return whole
-    widest = max(chunks, key=lambda chunk: chunk.metadata.total_uncompressed_size)
+    widest = max(chunks, key=lambda chunk: chunk.uncompressed_bytes)
     table = widest.load_pages(file)
     borders = np.linspace(0, row_count, count + 1)[1:-1].astype(np.int64)
     if table is not None:
@@ -91,7 +91,8 @@ class WindowWalk:
         self._selection = selection
         self._edges = edges
         self._is_reverse = is_reverse
-        self._before = _selected_before(selection, edges)
+        # How many selected rows lie before each edge.
+        self._before = _selected_before(selection, edges) if len(edges) > 2 else edges  # noqa: PLR2004
         self._ahead = selection
         self._place = len(edges) - 1 if is_reverse else 0
 
@@ -105,6 +106,9 @@ class WindowWalk:
         left = self._ahead
         if not left.selects_any():
             return None
+        if len(self._edges) == 2:  # noqa: PLR2004 both ends: most row groups are one window
+            self._ahead = RowSelection.none(left.total_rows)
+            return left
         place, before = self._place, self._before
         if self._is_reverse:
             wanted = before[place] - max(1, row_count)
@@ -127,8 +131,6 @@ def _selected_before(
     selection: RowSelection, edges: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
     """How many selected rows lie before each edge."""
-    if len(edges) == 2:  # noqa: PLR2004 both ends: most row groups are one window
-        return np.array([0, selection.row_count])
     starts, stops = selection.to_ranges()
     lengths = stops - starts
     before = np.concatenate([[0], np.cumsum(lengths)])

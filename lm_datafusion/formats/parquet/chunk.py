@@ -10,7 +10,7 @@ one at the same time load equal ones.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -80,7 +80,10 @@ class ChunkFacts:
         "path",
         "physical_type",
         "row_count",
+        "small_dictionary",
         "splice_head",
+        "uncompressed_bytes",
+        "whole_fetch",
     )
 
     def __init__(
@@ -97,6 +100,7 @@ class ChunkFacts:
         self.fixed_length = fixed_length
         self.physical_type: str = metadata.physical_type
         self.codec: str = metadata.compression
+        self.uncompressed_bytes = int(metadata.total_uncompressed_size)
         self.encodings: tuple[str, ...] = metadata.encodings
         self.path = ".".join(leaf.path)
         self._tail_source = tail_source
@@ -107,6 +111,10 @@ class ChunkFacts:
         self._page_encodings: dict[int, int] = {}
         # Whether kernels can decode its pages, once somebody looked.
         self.is_for_kernels: bool | None = None
+        # Its dictionary, if that is small, as the decoder made it.
+        self.small_dictionary: Any = None
+        # How all pages are read at once, as the decoder worked it out.
+        self.whole_fetch: object = None
         # What a splice says of the chunk whichever of its pages it holds, once it was written.
         self.splice_head: bytes | None = None
 
@@ -228,6 +236,8 @@ class ChunkFacts:
         if isinstance(self._column_index, ColumnIndex):
             bounds = (*self._column_index.min_values, *self._column_index.max_values)
             size += sum(len(bound) + 40 for bound in bounds)
+        if self.small_dictionary is not None:
+            size += 4 * self.small_dictionary.size_bytes + 500
         if isinstance(self._bloom_filter, BloomFilter):
             size += len(self._bloom_filter.bitset)
         return size

@@ -12,6 +12,7 @@ true; null never passes.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -22,11 +23,13 @@ from lm_datafusion.kernels.columns import (
     TEXT_LENGTH,
     TEXT_LIKE,
     TEXT_ORDER,
+    AllTest,
     IntTest,
     TextTest,
 )
 from lm_datafusion.predicate.kinds import is_text, is_text_or_bytes
 from lm_datafusion.predicate.tree import (
+    And,
     ByteLength,
     ColumnReference,
     Comparison,
@@ -34,6 +37,7 @@ from lm_datafusion.predicate.tree import (
     Like,
     Not,
     Operator,
+    Or,
 )
 
 if TYPE_CHECKING:
@@ -66,15 +70,63 @@ _EMPTY_OPERATORS: Final = (Operator.EQ, Operator.NE)
 _MOST_TEXTS: Final = 16
 
 
+# By identity, which the tree kept beside it guards: a scan asks once per row group.
+_TESTS: Final[dict[int, tuple[Predicate, pa.DataType, ValueTest | None]]] = {}
+_MOST_TESTS: Final = 256
+
+
 def value_test(tree: Predicate, stored: pa.DataType) -> ValueTest | None:
     """The test that a condition comes to, for values of a type as the file has them."""
+    known = _TESTS.get(id(tree))
+    if known is not None and known[0] is tree and known[1] == stored:
+        return known[2]
+    test = _make_test(tree, stored)
+    if len(_TESTS) >= _MOST_TESTS:
+        _TESTS.clear()
+    _TESTS[id(tree)] = tree, stored, test
+    return test
+
+
+def _make_test(tree: Predicate, stored: pa.DataType) -> ValueTest | None:
+    if isinstance(tree, And):
+        tests = [_make_test(child, stored) for child in tree.children]
+        known = [test for test in tests if test is not None]
+        is_whole = len(known) == len(tests) and len({*map(_column, tree.children)}) == 1
+        return functools.reduce(AllTest, known) if is_whole else None
     is_negated = isinstance(tree, Not)
     leaf = tree.child if isinstance(tree, Not) else tree
+    if isinstance(leaf, Or):
+        leaf = _as_list(leaf)
     if isinstance(leaf, Comparison | InList | Like | ByteLength):
         column = leaf.column
         if len(column.path) == 1 and _is_plain(column, stored):
             return _leaf_test(leaf, stored, is_negated=is_negated)
     return None
+
+
+def _column(tree: Predicate) -> object:
+    """The column that a tested condition is about."""
+    leaf = tree.child if isinstance(tree, Not) else tree
+    if isinstance(leaf, Or):
+        leaf = _as_list(leaf)
+    return getattr(leaf, "column", leaf)
+
+
+def _as_list(tree: Or) -> Predicate:
+    """`x = a OR x = b`, which DataFusion makes of short lists, as the list it was."""
+    columns, values = set(), []
+    for child in tree.children:
+        match child:
+            case Comparison(column, Operator.EQ, literal):
+                values.append(literal)
+            case InList(column, members):
+                values += list(members)
+            case _:
+                return tree
+        columns.add(column)
+    if len(columns) != 1 or len({value.type for value in values}) != 1:
+        return tree
+    return InList(columns.pop(), pa.array(values))
 
 
 def _is_plain(column: ColumnReference, stored: pa.DataType) -> bool:

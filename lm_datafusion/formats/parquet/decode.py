@@ -63,35 +63,46 @@ class PageDecoder:
             metrics: Counts bytes and chunks.
         """
         self._facts = facts
+        self._row_group = row_group
+        self._column = column
+        self._files = files
+        self._index_file = files[1]
         self._chunks = facts.chunks_of(row_group, column)
-        self._file, self._index_file = files
         self._metrics = metrics
-        self._name = facts.elements.fields[column].name
-        self._stored = facts.schema.field(column).type
-        self._splice = SpliceDecoder(facts, row_group, column, files, metrics)
+        self._stored = facts.column_type(column)
+        self._splice: SpliceDecoder | None = None
         self._kernel = self._make_kernel(given)
         self._is_counted = False
-        self._tested: tuple[Predicate, ValueTest | None] | None = None
         self._locations: list[PageLocations] | None = None
         self._is_located = False
         self._fetched: list[npt.NDArray[np.bool_]] = []
+        self._is_all_fetched = False
         self.pages_seen = 0
 
     @property
     def rows_decoded(self) -> int:
         """Rows of all pages that were decoded, wanted or not."""
-        return self._splice.rows_decoded + (self._kernel.rows_decoded if self._kernel else 0)
+        decoders = (self._kernel, self._splice)
+        return sum(decoder.rows_decoded for decoder in decoders if decoder is not None)
 
     @property
     def pages_fetched(self) -> int:
         """Pages that were read, each counted once."""
+        if self._is_all_fetched:
+            return self.pages_seen
         return sum(int(np.count_nonzero(mask)) for mask in self._fetched)
 
     def join(self, other: PageDecoder) -> None:
         """Counts the pages that another decoder of the same chunk has read."""
-        if other.locate() is not None and self.locate() is not None:
-            for mine, theirs in zip(self._fetched, other._fetched, strict=True):
-                np.logical_or(mine, theirs, out=mine)
+        self.share_dictionary(other)
+        self._is_all_fetched |= other._is_all_fetched
+        if other._fetched and self.locate() is not None:
+            self._add_fetched(other._fetched)
+
+    def share_dictionary(self, other: PageDecoder) -> None:
+        """Takes over the dictionary that another decoder of the same chunk has read."""
+        if self._kernel is not None and other._kernel is not None:
+            self._kernel.share_dictionary(other._kernel)
 
     def locate(self) -> list[PageLocations] | None:
         """The pages of each leaf; None where they are not known."""
@@ -102,7 +113,6 @@ class PageDecoder:
             if len(known) == len(tables) and known:
                 self._locations = known
                 self.pages_seen = sum(map(len, known))
-                self._fetched = [np.zeros(len(pages), dtype=np.bool_) for pages in known]
         return self._locations
 
     def read(self, rows: RowSelection) -> Values:
@@ -122,6 +132,10 @@ class PageDecoder:
             else:
                 self._count_kernel()
                 return values
+        if self._splice is None:
+            self._splice = SpliceDecoder(
+                self._facts, self._row_group, self._column, self._files, self._metrics
+            )
         self._count_splice()
         return self._splice.read(locations, rows, whole=is_broken)
 
@@ -178,10 +192,7 @@ class PageDecoder:
         return values
 
     def _value_test(self, tree: Predicate) -> ValueTest | None:
-        """The test that a condition comes to; made once for a condition."""
-        if self._tested is None or self._tested[0] is not tree:
-            self._tested = tree, value_test(tree, self._stored)
-        return self._tested[1]
+        return value_test(tree, self._stored)
 
     def is_all_dictionary(self) -> bool:
         """Whether every page is proven to be dictionary-coded."""
@@ -195,7 +206,7 @@ class PageDecoder:
             chunk.is_for_kernels = can_decode(chunk, self._stored)
         if not chunk.is_for_kernels:
             return None
-        return KernelDecoder(chunk, self._stored, given, (self._file, self._index_file))
+        return KernelDecoder(chunk, self._stored, given, self._files)
 
     def _give_up(self, error: ValueError) -> bool:
         """Leaves the chunk to PyArrow from now on; whether its pages are broken, not just rare.
@@ -208,7 +219,10 @@ class PageDecoder:
             locations = self._locations
             offset = None if page is None or locations is None else int(locations[0].offsets[page])
             raise CorruptFileError(
-                str(error), path=self._facts.version.path, column=self._name, offset_bytes=offset
+                str(error),
+                path=self._facts.version.path,
+                column=self._facts.elements.fields[self._column].name,
+                offset_bytes=offset,
             ) from error
         self._kernel = None
         if isinstance(error, UnsupportedPageError):
@@ -218,13 +232,18 @@ class PageDecoder:
 
     def _note(self, rows: RowSelection) -> None:
         """Counts the pages that hold rows."""
-        if self._locations is None:
+        if self._locations is None or self._is_all_fetched:
             return
-        for pages, fetched in zip(self._locations, self._fetched, strict=True):
-            if rows.selects_all():
-                fetched[:] = True
-            else:
-                np.logical_or(fetched, rows.page_mask(pages.first_rows), out=fetched)
+        if rows.selects_all():
+            self._is_all_fetched = True
+            return
+        masks = [rows.page_mask(pages.first_rows) for pages in self._locations]
+        self._add_fetched(masks)
+
+    def _add_fetched(self, masks: list[npt.NDArray[np.bool_]]) -> None:
+        if self._fetched:
+            masks = [mine | more for mine, more in zip(self._fetched, masks, strict=True)]
+        self._fetched = masks
 
     def _count_kernel(self) -> None:
         assert self._kernel is not None

@@ -172,6 +172,14 @@ class FileFacts:
     def _total_orders(self) -> frozenset[int]:
         return find_total_orders(self.footer, self.metadata)
 
+    def column_type(self, column: int) -> pa.DataType:
+        """The Arrow type of a top-level column."""
+        return self._column_types[column]
+
+    @functools.cached_property
+    def _column_types(self) -> list[pa.DataType]:
+        return list(self.schema.types)
+
     def leaf_type(self, path: tuple[str, ...]) -> pa.DataType:
         """The Arrow type of a leaf."""
         data_type = self.schema.field(path[0]).type

@@ -32,7 +32,14 @@ from lm_datafusion.kernels.columns import (
     rows_of_mask,
     rows_of_ranges,
 )
-from lm_datafusion.kernels.pages import PageError, PageReader, Scratch, UnsupportedPageError
+from lm_datafusion.kernels.pages import (
+    PageError,
+    PageReader,
+    Scratch,
+    UnsupportedPageError,
+    decompress_snappy,
+    unpacked_size,
+)
 from lm_datafusion.predicate.kinds import is_text, is_text_or_bytes
 from lm_datafusion.selection import RowSelection
 from lm_datafusion.storage import ByteRange, coalesce
@@ -49,15 +56,16 @@ if TYPE_CHECKING:
 
     Rows = npt.NDArray[np.int32]
 
-# pyarrow's names of codecs, as chunks have them, and as `pyarrow.Codec` does.
+# pyarrow's names of codecs, as chunks have them, and as `pyarrow.Codec` does; Snappy is a kernel.
 _CODECS: Final = {
-    "SNAPPY": "snappy",
     "GZIP": "gzip",
     "BROTLI": "brotli",
     "ZSTD": "zstd",
     "LZ4": "lz4_raw",
 }
 _STORED_WIDTHS: Final = {"INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8}
+# Kept with the facts of the file: most of what reading such a dictionary costs is the call.
+SMALL_DICTIONARY_BYTES: Final = 2048
 # Text is at most this long in one array: its offsets have 32 bits.
 MOST_ROWS: Final = 2**31 - 1
 
@@ -68,7 +76,7 @@ class _Workspace(threading.local):
     def __init__(self) -> None:
         self.scratch = Scratch()
         self.room: pa.Buffer = pa.allocate_buffer(1 << 16)
-        self.codecs: dict[str, pa.Codec] = {}
+        self.codecs: dict[str, Callable[..., pa.Buffer]] = {}
 
     def fetch(self, file: OpenFile, ranges: list[ByteRange], length: int) -> pa.Buffer:
         """The bytes of ranges, one behind the other, until the next call."""
@@ -81,12 +89,40 @@ class _Workspace(threading.local):
         """What decompresses the pages of a chunk; None if they are not compressed."""
         if codec == "UNCOMPRESSED":
             return None
+        if codec == "SNAPPY":
+            return decompress_snappy
         found = self.codecs.get(codec)
         if found is None:
-            found = self.codecs[codec] = pa.Codec(_CODECS[codec])
-        return found.decompress
+            found = self.codecs[codec] = _decompressor(_CODECS[codec])
+        return found
 
 
+def _decompressor(codec: str) -> Callable[..., pa.Buffer]:
+    """A function of compressed bytes and the size they should come to; another size raises.
+
+    `pyarrow.Codec` takes the size as given: bytes that come to less leave memory that somebody
+    else has used behind them. Only ZSTD's notices.
+    """
+    decompress: Callable[..., pa.Buffer] = pa.Codec(codec).decompress
+    if codec == "zstd":
+        return decompress
+
+    def decompress_whole(packed: pa.Buffer, size: int) -> pa.Buffer:
+        if unpacked_size(codec, packed) == size:
+            return decompress(packed, size)
+        if codec not in _STREAMED:
+            raise ValueError(f"it does not come to {size} bytes")
+        with pa.CompressedInputStream(pa.BufferReader(packed), codec) as stream:
+            found = stream.read_buffer(size + 1)
+        if found.size != size:
+            raise ValueError(f"it does not come to {size} bytes")
+        return found
+
+    return decompress_whole
+
+
+# Bytes that do not tell, or may have several parts.
+_STREAMED: Final = ("brotli", "gzip")
 _WORKSPACE: Final = _Workspace()
 
 
@@ -96,7 +132,7 @@ def can_decode(chunk: ChunkFacts, stored: pa.DataType) -> bool:
         chunk.leaf.max_repetition_level == 0
         and len(chunk.leaf.path) == 1
         and chunk.leaf.max_definition_level <= 1
-        and (chunk.codec in _CODECS or chunk.codec == "UNCOMPRESSED")
+        and (chunk.codec in _CODECS or chunk.codec in {"SNAPPY", "UNCOMPRESSED"})
         and chunk.row_count <= MOST_ROWS
         and not chunk.metadata.file_path
         and not (chunk.tail is not None and chunk.tail.is_encrypted)
@@ -141,10 +177,16 @@ class KernelDecoder:
         self._given = _given_type(stored, given)
         self._file, self._index_file = files
         self._reader = PageReader(chunk.leaf.max_definition_level)
-        self._dictionary: Dictionary | None = None
-        self._is_dictionary_loaded = False
+        self._dictionary: Dictionary | None = chunk.small_dictionary
+        self._is_dictionary_loaded = self._dictionary is not None
         self._numbers = np.zeros(0, dtype=np.int64)
         self._bytes_fetched = 0
+
+    def share_dictionary(self, other: KernelDecoder) -> None:
+        """Takes over the dictionary that another decoder of the same chunk has read."""
+        if self._dictionary is None and other._dictionary is not None:
+            self._dictionary = other._dictionary
+            self._is_dictionary_loaded = True
 
     def take_bytes_fetched(self) -> int:
         """Bytes fetched since the last call."""
@@ -226,7 +268,7 @@ class KernelDecoder:
         fetch = self._plan_fetch(locations, rows)
         buffer = _WORKSPACE.fetch(self._file, fetch.ranges, fetch.length)
         self._bytes_fetched += fetch.length
-        if fetch.has_dictionary:
+        if fetch.has_dictionary and self._dictionary is None:
             self._open_dictionary(buffer)
         self._numbers = fetch.numbers
         self._reader.set_pages(
@@ -252,16 +294,20 @@ class KernelDecoder:
             self._reader.release()
 
     def _open_dictionary(self, buffer: pa.Buffer) -> None:
-        self._dictionary = Dictionary(buffer, 0, _WORKSPACE.decompress(self._chunk.codec))
+        dictionary = Dictionary(buffer, 0, _WORKSPACE.decompress(self._chunk.codec))
+        if dictionary.size_bytes <= SMALL_DICTIONARY_BYTES:
+            self._chunk.small_dictionary = dictionary
+        self._dictionary = dictionary
         self._is_dictionary_loaded = True
 
     def _plan_fetch(self, locations: PageLocations, rows: RowSelection) -> _Fetch:
-        if not self._is_dictionary_loaded and rows.selects_all():
+        if rows.selects_all() and self._reader.kept_page < 0:
             return self._plan_whole(locations)
         first_rows = locations.first_rows
         touched = np.flatnonzero(rows.page_mask(first_rows))
-        # The page that was opened last is still there.
-        is_kept = touched == self._reader.kept_page
+        # The page that was opened last is still there, until another is opened.
+        is_kept = np.zeros(len(touched), np.bool_)
+        is_kept[:1] = touched[:1] == self._reader.kept_page
         offsets = locations.offsets[touched]
         sizes = np.where(is_kept, 0, locations.sizes[touched])
         start = self._chunk.byte_range.offset
@@ -291,10 +337,12 @@ class KernelDecoder:
 
     def _plan_whole(self, locations: PageLocations) -> _Fetch:
         """The chunk as it stands, in one read."""
+        if isinstance(self._chunk.whole_fetch, _Fetch):
+            return self._chunk.whole_fetch
         start = self._chunk.byte_range.offset
         stop = int(locations.offsets[-1] + locations.sizes[-1])
         first_rows = locations.first_rows
-        return _Fetch(
+        fetch = _Fetch(
             ranges=[ByteRange(start, stop - start)],
             length=stop - start,
             numbers=np.arange(len(locations.offsets)),
@@ -303,6 +351,8 @@ class KernelDecoder:
             row_ends=np.append(first_rows[1:], self._chunk.row_count),
             has_dictionary=int(locations.offsets[0]) > start,
         )
+        self._chunk.whole_fetch = fetch
+        return fetch
 
     def _builder(self) -> Builder:
         builder = _make_builder(self._chunk, self._stored, self._given, self._dictionary)

@@ -145,17 +145,12 @@ def found_otherwise(path, expected):
     return wrong, right
 
 
-# The pages are spliced under the writer's name, and pyarrow reads on into the next column's.
-WRONG = pytest.mark.xfail(
-    raises=AssertionError, reason="the last page of a short chunk is cut, and decoded to others"
-)
 each_shortage = pytest.mark.parametrize("short", SHORT)
 each_nullability = pytest.mark.parametrize("nullable", [True, False], ids=["nulls", "required"])
 each_codec = pytest.mark.parametrize("codec", ["none", "snappy"])
 each_layout = pytest.mark.parametrize("layout", LAYOUTS)
 
 
-@WRONG
 @each_shortage
 @each_nullability
 @each_codec
@@ -183,7 +178,7 @@ def test_values_are_right_or_there_is_an_error(tmp_path, short, nullable, codec,
     assert not wrong
 
 
-@pytest.mark.parametrize("created_by", [pytest.param(PARQUET_MR, marks=WRONG), IMPALA])
+@pytest.mark.parametrize("created_by", [PARQUET_MR, IMPALA])
 def test_sql_is_right_or_fails(tmp_path, created_by):
     expected = table(nullable=True)
     path = short_file(tmp_path, expected, COLUMNS, created_by, compression="snappy")

@@ -8,40 +8,44 @@ import pytest
 import lm_datafusion as lm
 from lm_datafusion.scan import prune
 from lm_datafusion.scan.condition_cache import ConjunctKey
-from lm_datafusion.scan.fruitless import FRUITLESS, FruitlessStages, Stage
+from lm_datafusion.scan.stage_outcomes import OUTCOMES, Stage, StageOutcomes
 from lm_datafusion.storage import FileVersion
 
 A = FileVersion("a.parquet", 1, "1")
 KEY = ConjunctKey("datafusion", "x = 1", "x: int64")
 
 
-class TestStages:
-    def test_what_is_noted_is_known_and_no_more(self):
-        stages = FruitlessStages()
-        stages.note(A, KEY, Stage.PAGE_INDEX, 3)
-        assert stages.knows(A, KEY, Stage.PAGE_INDEX, 3)
-        assert not stages.knows(A, KEY, Stage.PAGE_INDEX, 2)
-        assert not stages.knows(A, KEY, Stage.DICTIONARY, 3)
-        assert not stages.knows(FileVersion("a.parquet", 1, "2"), KEY, Stage.PAGE_INDEX, 3)
+class TestOutcomes:
+    def test_what_is_kept_is_recalled_and_no_more(self):
+        outcomes = StageOutcomes()
+        outcomes.keep(A, KEY, Stage.PAGE_INDEX, 3, None)
+        outcomes.keep(A, KEY, Stage.DICTIONARY, 4, 2)
+        assert outcomes.recall(A, KEY, Stage.PAGE_INDEX, 3) == (None,)
+        assert outcomes.recall(A, KEY, Stage.DICTIONARY, 4) == (2,)
+        assert outcomes.recall(A, KEY, Stage.PAGE_INDEX, 2) is None
+        assert outcomes.recall(A, KEY, Stage.DICTIONARY, 3) is None
+        changed = FileVersion("a.parquet", 1, "2")
+        assert outcomes.recall(changed, KEY, Stage.PAGE_INDEX, 3) is None
         other = ConjunctKey("datafusion", "x = 2", "x: int64")
-        assert not stages.knows(A, other, Stage.PAGE_INDEX, 3)
+        assert outcomes.recall(A, other, Stage.PAGE_INDEX, 3) is None
 
     def test_what_has_no_name_is_not_kept(self):
-        stages = FruitlessStages()
-        stages.note(A, None, Stage.PAGE_INDEX, 0)
-        assert not stages.knows(A, None, Stage.PAGE_INDEX, 0)
-        assert len(stages) == 0
+        outcomes = StageOutcomes()
+        outcomes.keep(A, None, Stage.PAGE_INDEX, 0, 1)
+        assert outcomes.recall(A, None, Stage.PAGE_INDEX, 0) is None
+        assert len(outcomes) == 0
 
-    def test_is_bounded_and_drops_what_was_not_used(self, monkeypatch):
-        monkeypatch.setattr("lm_datafusion.scan.fruitless._MOST_ENTRIES", 2)
-        stages = FruitlessStages()
-        files = [FileVersion(str(n), 1, "1") for n in range(3)]
-        for file in files[:2]:
-            stages.note(file, KEY, Stage.DICTIONARY, 0)
-        assert stages.knows(files[0], KEY, Stage.DICTIONARY, 0)
-        stages.note(files[2], KEY, Stage.DICTIONARY, 0)
-        known = [stages.knows(file, KEY, Stage.DICTIONARY, 0) for file in files]
-        assert known == [True, False, True]
+    def test_is_bounded(self, monkeypatch):
+        monkeypatch.setattr("lm_datafusion.scan.stage_outcomes._LIMIT_BYTES", 10_000)
+        outcomes = StageOutcomes()
+        files = [FileVersion(str(n), 1, "1") for n in range(50)]
+        for file in files:
+            outcomes.keep(file, KEY, Stage.PASSES, 0, np.ones(1000, np.bool_))
+        assert outcomes.memory_bytes() <= 10_000
+        known = [outcomes.recall(file, KEY, Stage.PASSES, 0) is not None for file in files]
+        assert known == [False] * 42 + [True] * 8
+        outcomes.clear()
+        assert (outcomes.memory_bytes(), len(outcomes)) == (0, 0)
 
 
 ROWS = 4_000
@@ -109,22 +113,35 @@ def test_a_stage_that_found_nothing_is_not_tried_again(path, tried):
     assert ("pages", "even") in tried, "another condition"
 
 
-def test_a_stage_that_found_something_finds_it_again(path, tried):
+def test_what_a_stage_found_is_found_again_without_it(path, tried):
     first = scan(path, "key < 300 AND even = 1")
+    assert ("pages", "key") in tried
     tried.clear()
     assert scan(path, "key < 300 AND even = 1") == first
     assert first[0] == 150
     assert first[1] > 0
-    assert ("pages", "key") in tried
-    assert ("pages", "even") not in tried
+    assert not [stage for stage, _ in tried if stage == "pages"]
 
 
 def test_a_file_that_changed_is_looked_at_anew(path):
     write(path, is_sorted=False)
     rows, pruned = scan(path, "key < 300")
     assert (rows, pruned) == (300, 0)
-    assert len(FRUITLESS) == 1
+    assert len(OUTCOMES) == 1
     write(path, is_sorted=True)
     rows, pruned = scan(path, "key < 300")
     assert rows == 300
     assert pruned > 0
+
+
+def test_what_holds_beside_another_condition_is_not_said_without_it(tmp_path):
+    """`x < 8` rules NaN out of `x > 5`; alone, NaN is above all numbers."""
+    path = str(tmp_path / "nan.parquet")
+    numbers = [float(row // 100) for row in range(1000)]
+    numbers[250] = float("nan")
+    inner = pa.StructArray.from_arrays([pa.array(numbers)], ["x"])
+    table = pa.table({"key": range(1000), "f": numbers, "st": inner})
+    pq.write_table(table, path, write_page_index=True, max_rows_per_page=100, use_dictionary=False)
+    for name in ("f", "st['x']"):
+        assert scan(path, f"{name} > 5 AND {name} < 8")[0] == 200
+        assert scan(path, f"{name} > 5")[0] == 401
