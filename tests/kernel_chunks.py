@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lm_datafusion.formats.parquet.kernel_decoder import _decompressor, _make_builder
+from lm_datafusion.formats.parquet.codecs import make_decompressor
+from lm_datafusion.formats.parquet.kernel_decoder import _make_builder
 from lm_datafusion.formats.parquet.thrift import Kind, write_struct
 from lm_datafusion.kernels.columns import Dictionary, filter_rows, read_rows
 from lm_datafusion.kernels.pages import HEADER_FIELDS, PageReader, Scratch, walk_pages
@@ -24,11 +25,11 @@ from tests.parquet_files import chunk_bytes, metadata_of
 
 CODECS = {
     "none": None,
-    "snappy": "snappy",
-    "gzip": "gzip",
-    "brotli": "brotli",
-    "zstd": "zstd",
-    "lz4": "lz4_raw",
+    "snappy": "SNAPPY",
+    "gzip": "GZIP",
+    "brotli": "BROTLI",
+    "zstd": "ZSTD",
+    "lz4": "LZ4",
 }
 DICTIONARY_PAGE = 2
 
@@ -42,7 +43,7 @@ class Chunk:
         self.nullable = nullable
         self.facts = SimpleNamespace(physical_type=physical, fixed_length=length)
         name = CODECS[codec]
-        self.decompress = None if name is None else _decompressor(name)
+        self.decompress = None if name is None else make_decompressor(name)
         headers = walk_pages(pages)
         kinds = headers[:, HEADER_FIELDS.index("kind")]
         self.dictionary = None

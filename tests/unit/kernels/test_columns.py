@@ -19,7 +19,6 @@ from lm_datafusion.kernels.columns import (
     FixedBuilder,
     read_rows,
     rows_of_mask,
-    rows_of_ranges,
     take_views,
 )
 from lm_datafusion.kernels.pages import PageError, PageReader, Scratch, TextError
@@ -573,12 +572,6 @@ def test_rows_of_a_mask(share):
         found = rows_of_mask(mask.view(np.uint8), 100)
         assert found.dtype == np.int32
         assert found.tolist() == (np.flatnonzero(mask) + 100).tolist()
-
-
-def test_rows_of_ranges():
-    starts, stops = np.array([0, 5, 9], np.int64), np.array([2, 5, 12], np.int64)
-    assert rows_of_ranges(starts, stops, 5).tolist() == [0, 1, 9, 10, 11]
-    assert rows_of_ranges(starts[:0], stops[:0], 0).tolist() == []
 
 
 def test_views_are_taken():
