@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import sys
 
@@ -20,6 +21,7 @@ setup(
                 f"lm_datafusion.kernels.{name}",
                 [f"lm_datafusion/kernels/{name}.pyx"],
                 include_dirs=["lm_datafusion/kernels"],
+                depends=glob.glob("lm_datafusion/kernels/*.h"),
                 extra_compile_args=FLAGS,
                 extra_link_args=[f"-fsanitize={SANITIZE}"] if SANITIZE else [],
                 optional=True,
