@@ -1,7 +1,8 @@
 # Commands for working on lm_datafusion; `make help` lists them.
 #
 # The first command that needs Python packages makes a virtual environment in .venv. It is
-# brought up to date when pyproject.toml changes. PYTHON= names another Python to make it with.
+# brought up to date, and kernels are compiled again, when pyproject.toml, setup.py or a source of
+# the kernels changes. PYTHON= names another Python to make it with, CC= another C compiler.
 
 PYTHON ?= python3
 WORKERS ?= 2
@@ -13,12 +14,12 @@ ARGS ?=
 VENV := .venv
 RUN := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
-INSTALLED_LINT := $(VENV)/.installed-lint
+KERNELS := $(wildcard $(addprefix lm_datafusion/kernels/,*.pyx *.pxd *.h))
 DEMO := data/demo_$(ROWS)
 BENCHMARKS := $(subst /,.,$(basename $(sort $(wildcard tests/benchmark/bench_*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fuzz bench clean
+.PHONY: help demo test check fuzz sanitize bench wheel clean
 .DELETE_ON_ERROR:
 
 help: ## List these commands
@@ -34,7 +35,7 @@ demo: $(INSTALLED) ## Make ClickBench data, run its 43 queries, report (ROWS=1m,
 test: $(INSTALLED) ## Run the tests (ARGS="-k bloom", WORKERS=4)
 	@$(RUN) -m pytest -n $(WORKERS) $(ARGS)
 
-check: $(INSTALLED_LINT) ## Lint, formatting and types
+check: $(INSTALLED) ## Lint, formatting and types
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy
@@ -42,17 +43,37 @@ check: $(INSTALLED_LINT) ## Lint, formatting and types
 fuzz: $(INSTALLED) ## Compare random queries on random files with DataFusion (CASES=20000 SEED=1)
 	@$(RUN) -m tests.property.fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
+# The kernels with sanitizers, and a copy of the package around them. Arrow, Python and numpy have to
+# ask the C library for memory, or nobody sees who leaves it.
+SANITIZED := build/sanitize
+CC ?= cc
+PRELOAD = $(foreach name,asan ubsan stdc++,$(shell $(CC) -print-file-name=lib$(name).so))
+
+sanitize: $(INSTALLED) ## Damaged pages for kernels built with sanitizers (CASES=100000 SEED=1)
+	@LM_DATAFUSION_SANITIZE=address,undefined LM_DATAFUSION_BUILD_DIR=$(SANITIZED)/c \
+		$(RUN) setup.py --quiet build --build-base $(SANITIZED) --build-lib $(SANITIZED)/lib
+	@LD_PRELOAD="$(PRELOAD)" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+		UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+		ARROW_DEFAULT_MEMORY_POOL=system PYTHONMALLOC=malloc PYTHONPATH=$(SANITIZED)/lib:. \
+		$(RUN) -P -m tests.property.mutations --sanitized --cases $(CASES) \
+		$(if $(SEED),--seed $(SEED)) $(ARGS)
+
 bench: $(INSTALLED) ## Run every script of tests/benchmark
 	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; $(RUN) -m $$name; done
 
-clean: ## Remove the virtual environment, caches and built packages
-	@rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+wheel: $(INSTALLED) ## Build dist/: a source distribution, and from it a wheel
+	@rm -rf dist
+	@$(RUN) -m build --outdir dist . >$(VENV)/build.log 2>&1 \
+		|| { tail -n 15 $(VENV)/build.log >&2; exit 1; }
+	@ls dist/*
+	@$(RUN) -m zipfile -l dist/*.whl | grep -q '\.so\b\|\.pyd\b' \
+		|| echo "The wheel holds no compiled kernels; $(VENV)/build.log says why."
+
+clean: ## Remove the virtual environment, caches, compiled kernels and built packages
+	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -f $(foreach suffix,so pyd c html,lm_datafusion/kernels/*.$(suffix))
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(INSTALLED): pyproject.toml .ci/setup
-	@PYTHON=$(PYTHON) .ci/setup $(VENV) test,bench,spark
-	@touch $@
-
-$(INSTALLED_LINT): $(INSTALLED)
-	@PYTHON=$(PYTHON) .ci/setup $(VENV) lint
+$(INSTALLED): pyproject.toml setup.py .ci/setup $(KERNELS)
+	@PYTHON=$(PYTHON) .ci/setup $(VENV) test,bench,spark,lint,build
 	@touch $@

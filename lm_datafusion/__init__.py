@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lm_datafusion.engine import ScanExplanation as ScanExplanation
     from lm_datafusion.engine import SessionContext as SessionContext
     from lm_datafusion.errors import LateError as LateError
+    from lm_datafusion.kernels import kernel_info as kernel_info
     from lm_datafusion.metrics import ScanReport as ScanReport
     from lm_datafusion.options import ScanOptions as ScanOptions
     from lm_datafusion.plan import ScanRequest as ScanRequest
@@ -46,6 +47,7 @@ _HOMES = {
     "clear_condition_cache": "lm_datafusion.scan",
     "condition_cache_bytes": "lm_datafusion.scan",
     "dataset": "lm_datafusion.dataset",
+    "kernel_info": "lm_datafusion.kernels",
 }
 
 __all__ = [
@@ -63,6 +65,7 @@ __all__ = [
     "clear_condition_cache",
     "condition_cache_bytes",
     "dataset",
+    "kernel_info",
 ]
 
 

@@ -1,12 +1,17 @@
-"""What every test starts with."""
+"""What every test starts with, and what the run says of itself."""
 
 from __future__ import annotations
 
 import pytest
 
+import lm_datafusion as lm
 from lm_datafusion.scan.condition_cache import CONDITIONS
 from lm_datafusion.scan.stage_outcomes import OUTCOMES
 from lm_datafusion.scan.step_history import STEPS
+
+
+def pytest_report_header():
+    return str(lm.kernel_info())
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING, Final, TextIO, get_args
+from typing import TYPE_CHECKING, Final, NoReturn, TextIO, get_args
 
 from lm_datafusion import __version__
 from lm_datafusion.cli.interrupt import INTERRUPTED, Interruptible
@@ -206,13 +206,29 @@ def _query_command(parsed: argparse.Namespace) -> QueryCommand:
     )
 
 
+class _ShowVersion(argparse.Action):
+    """Prints and exits; a version of argparse's would load the kernels for every command."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from lm_datafusion.kernels import kernel_info
+
+        print(f"lm_datafusion {__version__}", kernel_info(), sep="\n")
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="lm-datafusion",
         description=_ABOUT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"lm_datafusion {__version__}")
+    parser.add_argument(
+        "--version",
+        action=_ShowVersion,
+        nargs=0,
+        default=argparse.SUPPRESS,
+        help="show the version, say whether compiled kernels are on, and exit",
+    )
     commands = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
     _add_sql(commands)
     _add_explain(commands)

@@ -6,7 +6,8 @@ over values.
 
 `pages` reads headers and opens pages, `columns` decodes and tests values. Both are Cython; the
 loops are C (`hybrid.h`: run-length and bit-packed values, `rows.h`: masks and row numbers,
-`text.h` and `find.h`: text and substring search, `utf8.h`: validation, `fixed.h`: numbers).
+`text.h` and `find.h`: text and substring search, `utf8.h`: validation, `fixed.h`: numbers, `lz4.h`:
+sizes of LZ4 blocks).
 
 Without a C compiler the package installs without them, and PyArrow decodes every page.
 `LM_DATAFUSION_KERNELS=off` turns them off.
@@ -25,6 +26,7 @@ from typing import Final
 from lm_datafusion.errors import KernelWarning
 
 VARIABLE: Final = "LM_DATAFUSION_KERNELS"
+_SWITCHED_OFF: Final = f"{VARIABLE} says so"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,22 +51,24 @@ class KernelInfo:
 def kernel_info() -> KernelInfo:
     """Whether compiled kernels are active, and why not if they are not."""
     if os.environ.get(VARIABLE, "").lower() in {"off", "0", "false", "no"}:
-        return KernelInfo(is_active=False, reason=f"{VARIABLE} says so")
+        return KernelInfo(is_active=False, reason=_SWITCHED_OFF)
     try:
-        from lm_datafusion.kernels import columns
+        from lm_datafusion.kernels.columns import SIMD
+    except ModuleNotFoundError:
+        return KernelInfo(is_active=False, reason="not compiled")
     except ImportError as error:
-        return KernelInfo(is_active=False, reason=f"not compiled: {error}")
-    return KernelInfo(is_active=True, simd=columns.SIMD)
+        return KernelInfo(is_active=False, reason=f"not loaded: {error}")
+    return KernelInfo(is_active=True, simd=SIMD)
 
 
 @functools.cache
 def warn_if_missing() -> None:
-    """Says once per process that the package was installed without kernels."""
+    """Says once per process that kernels are off, unless somebody turned them off."""
     info = kernel_info()
-    if not info.is_active and info.reason.startswith("not compiled"):
+    if not info.is_active and info.reason != _SWITCHED_OFF:
         warnings.warn(
-            "lm_datafusion was installed without its compiled kernels, so scans are slower."
-            " Install a C compiler, then reinstall the package.",
+            f"lm_datafusion runs without its compiled kernels ({info.reason}): scans are slower."
+            " Install a C compiler and Python's headers, then reinstall the package.",
             KernelWarning,
             stacklevel=2,
         )

@@ -39,6 +39,9 @@ class TextTest(ValueTest):
         is_negated: bool = False,
     ) -> None: ...
 
+class AllTest(ValueTest):
+    def __init__(self, first: ValueTest, rest: ValueTest) -> None: ...
+
 class Dictionary:
     value_count: int
     size_bytes: int

@@ -11,6 +11,7 @@ Invariant: a page that holds no wanted row is not opened. Text that is handed ou
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from lm_datafusion.kernels.pages cimport PageHeader, PageReader, Scratch, read_page_header
@@ -21,7 +22,7 @@ import pyarrow as pa
 from lm_datafusion.kernels.pages import PageError, TextError, UnsupportedPageError
 
 cdef extern from "fixed.h":
-    int LM_OK, LM_SHORT, LM_BAD_RUN, LM_BAD_CODE, LM_BAD_LENGTH, LM_BAD_UTF8
+    int LM_OK, LM_SHORT, LM_BAD_RUN, LM_BAD_CODE, LM_BAD_LENGTH, LM_BAD_UTF8, LM_TOO_LONG
     int LM_TEXT_LIKE, LM_TEXT_IN, LM_TEXT_LENGTH, LM_TEXT_ORDER
     ctypedef struct lm_hybrid:
         pass
@@ -53,8 +54,8 @@ cdef extern from "fixed.h":
     int lm_hybrid_lookup(lm_hybrid*, int64_t, const uint8_t*, uint32_t, uint8_t*) nogil
     int lm_hybrid_levels(lm_hybrid*, int64_t, unsigned int, uint8_t*, int64_t*) nogil
     int lm_test_page(const lm_text_test*, const uint8_t*, const uint8_t*, int64_t, uint8_t*) nogil
-    int lm_test_values(const lm_text_test*, const uint8_t*, const uint8_t*, const int32_t*, int64_t,
-                       uint8_t*) nogil
+    int lm_test_values(const lm_text_test*, const uint8_t*, const uint8_t*, int64_t, const int32_t*,
+                       int64_t, uint8_t*) nogil
     void lm_test_ints(const lm_int_test*, const uint8_t*, const int32_t*, int64_t, uint8_t*) nogil
     int lm_locate(const uint8_t*, const uint8_t*, const int32_t*, int64_t, uint32_t*, uint32_t*,
                   int64_t*, int64_t*) nogil
@@ -93,6 +94,8 @@ cdef enum:
     PASSED = 8
     # Below this share of a page its text is copied, so that a few values do not keep it alive.
     SMALLEST_SHARE = 2
+    # A dictionary is laid out for taking unless it has so many times the values asked for.
+    FEW_CODES = 4
     BLOCK_BYTES = 1 << 16
     LARGEST_BLOCK_BYTES = 1 << 22
 
@@ -102,6 +105,7 @@ _STATUS = {
     LM_BAD_CODE: "a code of the page is not in its dictionary",
     LM_BAD_LENGTH: "a value reaches over the end of the page",
     LM_BAD_UTF8: "encountered non UTF-8 data",
+    LM_TOO_LONG: "there is no memory for the page",
 }
 
 TEXT_LIKE, TEXT_IN, TEXT_LENGTH, TEXT_ORDER = LM_TEXT_LIKE, LM_TEXT_IN, LM_TEXT_LENGTH, LM_TEXT_ORDER
@@ -212,7 +216,33 @@ cdef class TextTest(ValueTest):
                   const int32_t* positions, int64_t n, uint8_t* mask) noexcept nogil:
         if positions == NULL:
             return lm_test_page(&self._test, values, end, n, mask)
-        return lm_test_values(&self._test, values, end, positions, n, mask)
+        return lm_test_values(&self._test, values, end, value_count, positions, n, mask)
+
+
+cdef class AllTest(ValueTest):
+    """Several conditions that a value has to meet together."""
+
+    cdef ValueTest _first
+    cdef ValueTest _rest
+
+    def __cinit__(self, ValueTest first not None, ValueTest rest not None):
+        self._first, self._rest = first, rest
+
+    cdef int test(self, const uint8_t* values, const uint8_t* end, int64_t value_count,
+                  const int32_t* positions, int64_t n, uint8_t* mask) noexcept nogil:
+        cdef uint8_t* other = <uint8_t*>malloc(<size_t>n + 1)
+        cdef int64_t i
+        cdef int status
+        if other == NULL:
+            return LM_TOO_LONG
+        status = self._first.test(values, end, value_count, positions, n, mask)
+        if not status:
+            status = self._rest.test(values, end, value_count, positions, n, other)
+        if not status:
+            for i in range(n):
+                mask[i] &= other[i]
+        free(other)
+        return status
 
 
 # ---- dictionaries ---------------------------------------------------------------------------
@@ -224,7 +254,7 @@ cdef class Dictionary:
     Args:
         buffer: A `pyarrow.Buffer` that has the page.
         start: Where its header begins.
-        decompress: `pyarrow.Codec.decompress`, or None.
+        decompress: Gives exactly so many bytes of a buffer or raises; or None.
 
     Raises:
         PageError: There is no dictionary page.
@@ -263,7 +293,7 @@ cdef class Dictionary:
         elif decompress is not None:
             try:
                 page = decompress(page, header.uncompressed_size)
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, MemoryError) as error:
                 raise PageError(f"the dictionary cannot be decompressed: {error}") from None
         else:
             # Kept longer than the bytes that were fetched.
@@ -740,6 +770,8 @@ cdef class TextBuilder(Builder):
         cdef int64_t i, total = 0
         if n == 0:
             return 0
+        if n * FEW_CODES < dictionary.value_count:
+            return self.append_few_codes(scratch, codes, n)
         if self._is_text:
             dictionary.check_text()
         if self._is_view:
@@ -757,6 +789,32 @@ cdef class TextBuilder(Builder):
                 lengths[i] = all_lengths[codes[i]]
                 total += lengths[i]
         return self.append_bytes(dictionary.values, starts, lengths, n, total)
+
+    cdef int append_few_codes(self, Scratch scratch, const uint32_t* codes, int64_t n) except -1:
+        """Adds the values of a few codes of a large dictionary, of which no more is looked at."""
+        cdef Dictionary dictionary = self._dictionary
+        cdef uint32_t* starts = <uint32_t*>scratch.room(STARTS, n * 4 + 64)
+        cdef uint32_t* lengths = <uint32_t*>scratch.room(LENGTHS, n * 4 + 64)
+        cdef uint32_t[::1] all_starts, all_lengths
+        cdef lm_view* out = <lm_view*>(self._data + self.row_count * 16)
+        cdef int64_t i, total = 0, bad = 0
+        cdef int status = LM_OK
+        dictionary.locate()
+        all_starts, all_lengths = dictionary._starts, dictionary._lengths
+        with nogil:
+            for i in range(n):
+                starts[i] = all_starts[codes[i]]
+                lengths[i] = all_lengths[codes[i]]
+                total += lengths[i]
+            if self._is_text and not dictionary._is_checked:
+                status = lm_check_utf8(dictionary.values, starts, lengths, n, &bad)
+        if status:
+            raise TextError(f"dictionary value {codes[bad]}: {_STATUS[status]}")
+        if not self._is_view:
+            return self.append_bytes(dictionary.values, starts, lengths, n, total)
+        with nogil:
+            lm_views_into(dictionary.values, starts, lengths, n, 0, out)
+        return 0
 
     cdef int spread(self, int64_t dense, const uint8_t* valid, int64_t n) except -1:
         cdef int64_t at = self.row_count - dense
@@ -948,7 +1006,7 @@ def filter_rows(PageReader reader, ValueTest test, Dictionary dictionary, passes
     cdef uint8_t* valid
     cdef int32_t* out
     cdef int32_t* kept
-    cdef int64_t low, n, dense, found = 0, kept_count
+    cdef int64_t low, n, dense, found = 0, kept_count, seen = 0
     cdef Py_ssize_t page
     if passes is not None and len(passes):
         answers = passes
@@ -966,6 +1024,7 @@ def filter_rows(PageReader reader, ValueTest test, Dictionary dictionary, passes
             raise PageError("rows of a page that is not at hand")
         if not n:
             continue
+        seen += n
         reader.open(page)
         reader.next_row = wanted.row_after(chosen, low, n)
         try:
@@ -987,6 +1046,8 @@ def filter_rows(PageReader reader, ValueTest test, Dictionary dictionary, passes
             if reader.has_nulls:
                 lm_spread_mask(mask, dense, valid, n, null_passes)
             found += lm_compress_rows(mask, n, chosen, <int32_t>low, out + found)
+    if seen != wanted.count:
+        raise PageError(f"pages hold {seen} of {wanted.count} rows")
     passed = np.empty(found, dtype=np.int32)
     cdef int32_t[::1] passed_rows = passed
     if found:

@@ -14,7 +14,7 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
 import numpy as np
-from pyarrow import py_buffer
+from pyarrow import allocate_buffer, py_buffer
 
 cdef extern from "hybrid.h":
     int LM_OK, LM_SHORT, LM_BAD_RUN, LM_BAD_CODE, LM_BAD_LENGTH, LM_BAD_UTF8, LM_TOO_LONG
@@ -22,6 +22,11 @@ cdef extern from "hybrid.h":
         pass
     int lm_hybrid_open(lm_hybrid*, const uint8_t*, const uint8_t*, int) nogil
     int lm_hybrid_levels(lm_hybrid*, int64_t, unsigned int, uint8_t*, int64_t*) nogil
+
+cdef extern from "snappy.h":
+    int lm_snappy(const uint8_t*, int64_t, uint8_t*, int64_t) nogil
+cdef extern from "lz4.h":
+    int64_t lm_lz4_size(const uint8_t*, int64_t) nogil
 
 cdef enum:
     DATA_V1 = 0
@@ -114,6 +119,9 @@ cdef inline int next_field(Cursor* cursor, int* field) noexcept nogil:
         field[0] += byte >> 4
     else:
         field[0] = read_i32(cursor)
+    if field[0] > 0x7FFF or field[0] < -0x8000:
+        cursor.status = -2
+        return 0
     return byte & 0x0F
 
 
@@ -267,66 +275,6 @@ cdef class _Bytes:
     def __dealloc__(self):
         if self.is_held:
             PyBuffer_Release(&self.view)
-
-
-def unpacked_size(str codec, buffer):
-    """How many bytes compressed ones come to: `pyarrow.Codec` fills what it can and does not say.
-
-    Args:
-        codec: pyarrow's name: `snappy`, `lz4_raw`, or `gzip`, of which it is the last member's.
-        buffer: The compressed bytes.
-
-    Returns:
-        The size; -1 if the bytes do not tell.
-    """
-    cdef _Bytes held = _Bytes(buffer)
-    cdef const uint8_t* data = <const uint8_t*>held.view.buf
-    cdef int64_t size = held.view.len
-    cdef Cursor cursor
-    cdef uint64_t found
-    cdef uint32_t length
-    cursor.at, cursor.end, cursor.status = data, data + size, 0
-    if codec == "snappy":
-        found = read_varint(&cursor)
-        return -1 if cursor.status or found > 0xFFFFFFFF else found
-    if codec == "gzip":
-        if size < 18:
-            return -1
-        memcpy(&length, data + size - 4, 4)
-        return length
-    if codec == "lz4_raw":
-        return lz4_size(&cursor)
-    return -1
-
-
-cdef int64_t lz4_size(Cursor* cursor) noexcept nogil:
-    """Walks the sequences of an LZ4 block: literals, then a match, the last without one."""
-    cdef int64_t total = 0, length
-    cdef uint8_t token
-    while cursor.at < cursor.end:
-        token = cursor.at[0]
-        cursor.at += 1
-        length = lz4_length(cursor, token >> 4)
-        total += length
-        skip_bytes(cursor, <uint64_t>length)
-        if cursor.status:
-            return -1
-        if cursor.at == cursor.end:
-            return total
-        skip_bytes(cursor, 2)
-        total += 4 + lz4_length(cursor, token & 15)
-        if cursor.status:
-            return -1
-    return -1
-
-
-cdef int64_t lz4_length(Cursor* cursor, int64_t length) noexcept nogil:
-    cdef uint8_t byte = 255
-    if length == 15:
-        while byte == 255 and not cursor.status:
-            byte = read_byte(cursor)
-            length += byte
-    return length
 
 
 def walk_pages(buffer, int64_t start=0):
@@ -503,6 +451,33 @@ cdef list _read_list(Cursor* cursor, int kind):
     return found
 
 
+def decompress_snappy(buffer, int64_t size):
+    """A Snappy page, as `pyarrow.Codec.decompress` gives it.
+
+    Raises:
+        PageError: It does not decompress to so many bytes.
+    """
+    cdef const uint8_t* data = <const uint8_t*><size_t>buffer.address
+    cdef int64_t length = buffer.size
+    cdef int status
+    found = allocate_buffer(size)
+    cdef uint8_t* out = <uint8_t*><size_t>found.address
+    with nogil:
+        status = lm_snappy(data, length, out, size)
+    if status:
+        raise PageError("the page is no Snappy of its size")
+    return found
+
+
+def measure_lz4(buffer):
+    """How many bytes an LZ4 block holds; -1 if it is none."""
+    cdef _Bytes held = _Bytes(buffer)
+    cdef int64_t size
+    with nogil:
+        size = lm_lz4_size(<const uint8_t*>held.view.buf, held.view.len)
+    return size
+
+
 # ---- pages ----------------------------------------------------------------------------------
 
 
@@ -555,14 +530,22 @@ cdef class PageReader:
 
         Args:
             scratch: Memory of this thread to work in.
-            decompress: `pyarrow.Codec.decompress`, or None if pages are not compressed.
+            decompress: Gives exactly so many bytes of a buffer or raises, as those of
+                `formats.parquet.codecs`; None if pages are not compressed.
             buffer: A `pyarrow.Buffer` with the pages; it may be used again afterwards.
             numbers: The number of each page in its chunk, ascending.
             starts: Where the header of each page begins in the buffer; -1 for `kept_page`, if that
                 is the first of them.
             first_rows: The first row of each page.
             row_ends: The row behind the last of each page.
+
+        Raises:
+            PageError: Pages that are not behind one another.
         """
+        cdef int64_t behind = 0
+        cdef Py_ssize_t page
+        if self.kept_page < 0:
+            self._kept_page = -1  # it was in pages that nobody released
         self.scratch = scratch
         self._decompress = decompress
         self._buffer = buffer
@@ -572,12 +555,18 @@ cdef class PageReader:
         self._starts = starts
         self._first_rows = first_rows
         self._row_ends = row_ends
-        self.page_count = self._numbers.shape[0]
+        self.page_count = 0
         if not (
             self._starts.shape[0] == self._first_rows.shape[0] == self._row_ends.shape[0]
-            == self.page_count
+            == self._numbers.shape[0]
         ):
             raise PageError("pages and rows do not fit")
+        for page in range(self._numbers.shape[0]):
+            # Rows have 32 bits, and none is in two pages: there is room for each of them once.
+            if not behind <= self._first_rows[page] <= self._row_ends[page] <= 0x7FFFFFFF:
+                raise PageError("the rows of pages are in no order", page)
+            behind = self._row_ends[page]
+        self.page_count = self._numbers.shape[0]
 
     @property
     def kept_page(self):
@@ -618,13 +607,14 @@ cdef class PageReader:
         cdef int status
         self._page_data = self._data
         self._page_buffer = self._buffer
-        if start == -1 and self._kept_raw is not None and self._kept_page == self._numbers[page]:
+        if self._kept_page != self._numbers[page]:
+            self._kept_page = -1
+            self._kept_raw = None
+        elif start == -1 and self._kept_raw is not None:
             self._page_buffer = self._kept_raw
             self._page_data = <const uint8_t*><size_t>self._kept_raw.address
             size, start = self._kept_raw.size, 0
-        elif self._kept_page != self._numbers[page]:
-            self._kept_raw = None
-        if start == -1 and self._kept_page == self._numbers[page]:
+        if start == -1 and self._kept_page >= 0 and self._is_body_enough():
             header = self._kept_header
         else:
             if start < 0 or start >= size:
@@ -674,12 +664,13 @@ cdef class PageReader:
             self._kept_page = self._numbers[page]
             self._kept_header = header[0]
         else:
-            if self._kept_page != self._numbers[page] or self.is_borrowed:
+            # A page that was read again may have become another one.
+            if self._kept_page < 0 or self.is_borrowed or self.body.size != size:
                 self._kept_page = -1
                 packed = self._page_buffer.slice(start + levels, header.compressed_size - levels)
                 try:
                     self.body = self._decompress(packed, size)
-                except (OSError, ValueError) as error:
+                except (OSError, ValueError, MemoryError) as error:
                     raise PageError(f"the page cannot be decompressed: {error}", page) from None
                 if self.body.size != size:
                     raise PageError(f"the page does not decompress to {size} bytes", page)

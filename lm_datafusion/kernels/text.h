@@ -12,6 +12,10 @@
 
 #include "find.h"
 #include "utf8.h"
+#include <stdlib.h>
+
+/* From one wanted value in so many on, a page is searched as a whole. */
+#define LM_SEARCH_SHARE 32
 
 typedef struct { const uint8_t *bytes; int64_t length; } lm_slice;
 
@@ -27,6 +31,12 @@ typedef struct {
     int is_anchored_left, is_anchored_right; /* LIKE: no % before the first, behind the last part */
     uint8_t pass;            /* the answer for values that match; others get 1 - pass */
 } lm_text_test;
+
+/* The order of two lengths; their difference may not fit. */
+LM_INLINE int64_t lm_order(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
 
 LM_INLINE int lm_compare(int64_t order, int operator_)
 {
@@ -78,7 +88,7 @@ LM_INLINE int lm_text_matches(const lm_text_test *test, const uint8_t *p, int64_
 {
     switch (test->kind) {
     case LM_TEXT_LENGTH:
-        return lm_compare((n > test->length) - (n < test->length), test->operator_);
+        return lm_compare(lm_order(n, test->length), test->operator_);
     case LM_TEXT_IN:
         for (int64_t i = 0; i < test->slice_count; i++)
             if (test->slices[i].length == n && !memcmp(test->slices[i].bytes, p, (size_t)n))
@@ -171,8 +181,7 @@ static int lm_test_page(const lm_text_test *test, const uint8_t *q, const uint8_
             int status = lm_length_at(q, end, &length);
             if (status)
                 return status;
-            int order = (length > test->length) - (length < test->length);
-            mask[i] = (uint8_t)(lm_compare(order, operator_) ? pass : 1 - pass);
+            mask[i] = (uint8_t)(lm_compare(lm_order(length, test->length), operator_) ? pass : 1 - pass);
             q += 4 + length;
         }
         return LM_OK;
@@ -188,11 +197,24 @@ static int lm_test_page(const lm_text_test *test, const uint8_t *q, const uint8_
     return LM_OK;
 }
 
-/* Answers for the values at k ascending positions. */
-static int lm_test_values(const lm_text_test *test, const uint8_t *q, const uint8_t *end,
+/* Answers for the values at k ascending positions, out of n. */
+static int lm_test_values(const lm_text_test *test, const uint8_t *q, const uint8_t *end, int64_t n,
                           const int32_t *positions, int64_t k, uint8_t *mask)
 {
     int64_t row = 0, length;
+    const lm_slice *needle = lm_needle(test);
+    if (needle && k * LM_SEARCH_SHARE >= n) {
+        /* To search all of the page is faster than to walk from value to value. */
+        uint8_t *every = malloc((size_t)n + 1);
+        if (every) {
+            int status = lm_search_page(test, needle, q, end, n, every);
+            if (!status)
+                for (int64_t i = 0; i < k; i++)
+                    mask[i] = every[positions[i]];
+            free(every);
+            return status;
+        }
+    }
     for (int64_t i = 0; i < k; i++) {
         for (;; row++) {
             int status = lm_length_at(q, end, &length);

@@ -33,12 +33,13 @@ from lm_datafusion.formats.parquet.statistics import PageStatistics
 from lm_datafusion.formats.parquet.values import without_views
 from lm_datafusion.plan import RowFilter
 from lm_datafusion.plan.ordering import UNKNOWN_KEY
+from lm_datafusion.predicate.tree import And, ColumnReference, Comparison, Operator
 from lm_datafusion.scan.best_first import BestFirst
 from lm_datafusion.scan.best_keys import best_keys
 from lm_datafusion.scan.candidates import Candidates, Part, good_enough
 from lm_datafusion.scan.crew import run_crew
 from lm_datafusion.scan.limit import RowBudget
-from lm_datafusion.scan.sort_values import to_sort_values
+from lm_datafusion.scan.sort_values import from_sort_value, to_sort_values
 from lm_datafusion.scan.windows import WindowWalk, count_windows, page_edges, shared_edges
 from lm_datafusion.selection import RowSelection
 
@@ -49,7 +50,9 @@ if TYPE_CHECKING:
 
     from lm_datafusion.metrics import ScanMetrics
     from lm_datafusion.plan import BestKey, FirstRows, ReadPlan, RowGroupAccess, RowGroupTask
+    from lm_datafusion.predicate.tree import Predicate
     from lm_datafusion.scan.best_first import Visit
+    from lm_datafusion.scan.candidates import Threshold
     from lm_datafusion.scan.row_group import RowGroupReader
 
     Values: TypeAlias = pa.Array | pa.ChunkedArray
@@ -100,6 +103,7 @@ class FirstRowsWalk:
         self._last_rows = 0
         self._beyond_rows = 0
         self._is_stopped = False
+        self._condition: tuple[Threshold, Predicate] | None = None
         self._changed = threading.Condition()
 
     def run(self) -> Found:
@@ -288,10 +292,40 @@ class FirstRowsWalk:
         if threshold is None:
             return window
         column = self._first.column
+        condition = self._key_condition(threshold)
+        if condition is not None:
+            found = reader.test(column, condition, window)
+            if found is not None:
+                return found
         (values,) = reader.read([column], window)
         mask = good_enough(to_sort_values(values), threshold, descending=self._first.descending)
         reader.hold(column, window, values)
         return window if mask is None else window.and_then(RowSelection.from_mask(mask))
+
+    def _key_condition(self, threshold: Threshold) -> Predicate | None:
+        """What the key of a row that is good enough meets; None if no comparison says it.
+
+        Conjuncts about the key alone are part of it: the column is read once for all of them.
+        """
+        if threshold.scalar is None or threshold.takes_nulls:
+            return None
+        data_type = self._plan.filter_schema.field(self._first.column).type
+        if pa.types.is_floating(data_type) or pa.types.is_boolean(data_type):
+            return None
+        if self._condition is None or self._condition[0] is not threshold:
+            operator = Operator.GE if self._first.descending else Operator.LE
+            try:
+                literal = from_sort_value(threshold.scalar, data_type)
+            except (pa.ArrowException, ValueError):
+                return None
+            key = Comparison(ColumnReference((self._first.column,)), operator, literal)
+            filters = [
+                step.conjunct.tree
+                for step in self._plan.row_filter.steps
+                if step.conjunct.columns == (self._first.column,) and not step.conjunct.can_fail
+            ]
+            self._condition = threshold, And((key, *filters)) if filters else key
+        return self._condition[1]
 
 
 def carried_columns(plan: ReadPlan) -> list[str]:

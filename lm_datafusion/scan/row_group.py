@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from lm_datafusion.formats.parquet.chunk import ChunkFacts
     from lm_datafusion.plan import FilterStep, ReadPlan, RowGroupAccess, RowGroupTask
+    from lm_datafusion.predicate.tree import Predicate
     from lm_datafusion.scan.adaptive_order import AdaptiveOrder
     from lm_datafusion.scan.prune import DictionaryPasses
     from lm_datafusion.storage import OpenFile
@@ -72,6 +73,7 @@ class RowGroupReader:
         self._passed = PassedRows()
         self._passes: DictionaryPasses = {}
         self._columns: dict[str, Column] = {}
+        self._spare: list[RowGroupReader] = []
 
     @property
     def index_file(self) -> OpenFile:
@@ -133,12 +135,16 @@ class RowGroupReader:
                 )
 
     def fork(self) -> RowGroupReader:
-        """A reader of the same rows, opened already, for another thread."""
+        """A reader of the same rows, opened already, for another thread; `join` gives it back."""
+        if self._spare:
+            return self._spare.pop()
         other = RowGroupReader(self._plan, self.task, self.context, self._order, self._files)
         other.access = self.access
         other._passes = self._passes
-        for name in self._columns:
-            other._column(name)
+        for name, column in self._columns.items():
+            decoder = other._column(name).decoder
+            if decoder is not None and column.decoder is not None:
+                decoder.share_dictionary(column.decoder)
         return other
 
     def join(self, other: RowGroupReader) -> None:
@@ -147,6 +153,7 @@ class RowGroupReader:
             own = self._columns[name]
             if own.decoder is not None and column.decoder is not None:
                 own.decoder.join(column.decoder)
+        self._spare.append(other)
 
     def check_unchanged(self) -> None:
         """Raises if the file is not the one that was planned for."""
@@ -297,6 +304,22 @@ class RowGroupReader:
             self._dictionary_passes(step, column, rows),
             is_held=column.name in later,
         )
+        if found is None:
+            return None
+        passed, values = found
+        if values is not None:
+            column.hold_stored(passed, values)
+        return passed
+
+    def test(self, name: str, tree: Predicate, rows: RowSelection) -> RowSelection | None:
+        """The rows whose column meets a condition, tested by kernels; None if they cannot.
+
+        The values of those rows are held.
+        """
+        column = self._columns[name]
+        if column.decoder is None or column.is_held:
+            return None
+        found = column.decoder.filter(rows, tree, None, is_held=True)
         if found is None:
             return None
         passed, values = found

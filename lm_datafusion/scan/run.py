@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lm_datafusion.formats.parquet.cache import FACTS
+from lm_datafusion.kernels import warn_if_missing
 from lm_datafusion.scan.adaptive_order import AdaptiveOrder
 from lm_datafusion.scan.batches import batches_of, counted_batches
 from lm_datafusion.scan.condition_cache import CONDITIONS
@@ -39,6 +40,7 @@ class ScanRun:
     """Runs one plan, once."""
 
     def __init__(self, plan: ReadPlan, metrics: ScanMetrics) -> None:
+        warn_if_missing()
         self._plan = plan
         self._metrics = metrics
         self._versions = file_versions(plan)

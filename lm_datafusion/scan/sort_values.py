@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lm_datafusion.predicate.fold import is_monotone_cast
-from lm_datafusion.predicate.kinds import is_text_or_bytes
+from lm_datafusion.predicate.kinds import is_text, is_text_or_bytes
 
 if TYPE_CHECKING:
     Values: TypeAlias = pa.Array | pa.ChunkedArray
@@ -71,6 +71,24 @@ def to_sort_values(values: Values) -> pa.Array:
     if types.is_integer(data_type) or types.is_decimal(data_type):
         return values
     return values.view(_WHOLE_NUMBERS[data_type.bit_width])
+
+
+def from_sort_value(scalar: pa.Scalar, data_type: pa.DataType) -> pa.Scalar:
+    """The value that a sort value stands for, of text, bytes, whole numbers, dates and times.
+
+    Raises:
+        ValueError: A type whose sort values are no values of it.
+    """
+    if pa.types.is_dictionary(data_type):
+        data_type = data_type.value_type
+    value = scalar.as_py()
+    if is_text(data_type):
+        return pa.scalar(value.decode(), pa.string())
+    if is_text_or_bytes(data_type):
+        return pa.scalar(value, pa.binary())
+    if pa.types.is_floating(data_type) or pa.types.is_decimal(data_type):
+        raise ValueError(f"no value of {data_type} by its sort value")
+    return pa.array([value], scalar.type).view(data_type)[0]
 
 
 def bounds_to_sort_values(bounds: pa.Array | None, data_type: pa.DataType) -> pa.Array | None:

@@ -32,6 +32,7 @@ def test_public_names_are_pinned():
         "clear_condition_cache",
         "condition_cache_bytes",
         "dataset",
+        "kernel_info",
     ]
 
 

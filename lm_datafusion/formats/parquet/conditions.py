@@ -12,6 +12,7 @@ true; null never passes.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -22,11 +23,13 @@ from lm_datafusion.kernels.columns import (
     TEXT_LENGTH,
     TEXT_LIKE,
     TEXT_ORDER,
+    AllTest,
     IntTest,
     TextTest,
 )
 from lm_datafusion.predicate.kinds import is_text, is_text_or_bytes
 from lm_datafusion.predicate.tree import (
+    And,
     ByteLength,
     ColumnReference,
     Comparison,
@@ -85,6 +88,11 @@ def value_test(tree: Predicate, stored: pa.DataType) -> ValueTest | None:
 
 
 def _make_test(tree: Predicate, stored: pa.DataType) -> ValueTest | None:
+    if isinstance(tree, And):
+        tests = [_make_test(child, stored) for child in tree.children]
+        known = [test for test in tests if test is not None]
+        is_whole = len(known) == len(tests) and len({*map(_column, tree.children)}) == 1
+        return functools.reduce(AllTest, known) if is_whole else None
     is_negated = isinstance(tree, Not)
     leaf = tree.child if isinstance(tree, Not) else tree
     if isinstance(leaf, Or):
@@ -94,6 +102,14 @@ def _make_test(tree: Predicate, stored: pa.DataType) -> ValueTest | None:
         if len(column.path) == 1 and _is_plain(column, stored):
             return _leaf_test(leaf, stored, is_negated=is_negated)
     return None
+
+
+def _column(tree: Predicate) -> object:
+    """The column that a tested condition is about."""
+    leaf = tree.child if isinstance(tree, Not) else tree
+    if isinstance(leaf, Or):
+        leaf = _as_list(leaf)
+    return getattr(leaf, "column", leaf)
 
 
 def _as_list(tree: Or) -> Predicate:

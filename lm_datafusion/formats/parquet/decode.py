@@ -94,9 +94,15 @@ class PageDecoder:
 
     def join(self, other: PageDecoder) -> None:
         """Counts the pages that another decoder of the same chunk has read."""
+        self.share_dictionary(other)
         self._is_all_fetched |= other._is_all_fetched
         if other._fetched and self.locate() is not None:
             self._add_fetched(other._fetched)
+
+    def share_dictionary(self, other: PageDecoder) -> None:
+        """Takes over the dictionary that another decoder of the same chunk has read."""
+        if self._kernel is not None and other._kernel is not None:
+            self._kernel.share_dictionary(other._kernel)
 
     def locate(self) -> list[PageLocations] | None:
         """The pages of each leaf; None where they are not known."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from lm_datafusion.formats.parquet.codecs import CODECS, make_decompressor
 from lm_datafusion.kernels.columns import (
     BooleanBuilder,
     Dictionary,
@@ -37,7 +38,6 @@ from lm_datafusion.kernels.pages import (
     PageReader,
     Scratch,
     UnsupportedPageError,
-    unpacked_size,
 )
 from lm_datafusion.predicate.kinds import is_text, is_text_or_bytes
 from lm_datafusion.selection import RowSelection
@@ -55,14 +55,6 @@ if TYPE_CHECKING:
 
     Rows = npt.NDArray[np.int32]
 
-# pyarrow's names of codecs, as chunks have them, and as `pyarrow.Codec` does.
-_CODECS: Final = {
-    "SNAPPY": "snappy",
-    "GZIP": "gzip",
-    "BROTLI": "brotli",
-    "ZSTD": "zstd",
-    "LZ4": "lz4_raw",
-}
 _STORED_WIDTHS: Final = {"INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8}
 # Kept with the facts of the file: most of what reading such a dictionary costs is the call.
 SMALL_DICTIONARY_BYTES: Final = 2048
@@ -76,7 +68,7 @@ class _Workspace(threading.local):
     def __init__(self) -> None:
         self.scratch = Scratch()
         self.room: pa.Buffer = pa.allocate_buffer(1 << 16)
-        self.codecs: dict[str, Callable[..., pa.Buffer]] = {}
+        self.codecs: dict[str, Callable[[pa.Buffer, int], pa.Buffer]] = {}
 
     def fetch(self, file: OpenFile, ranges: list[ByteRange], length: int) -> pa.Buffer:
         """The bytes of ranges, one behind the other, until the next call."""
@@ -85,42 +77,16 @@ class _Workspace(threading.local):
         file.fetch_into(ranges, memoryview(self.room).cast("B")[:length])
         return self.room.slice(0, length)
 
-    def decompress(self, codec: str) -> Callable[..., pa.Buffer] | None:
+    def decompress(self, codec: str) -> Callable[[pa.Buffer, int], pa.Buffer] | None:
         """What decompresses the pages of a chunk; None if they are not compressed."""
         if codec == "UNCOMPRESSED":
             return None
         found = self.codecs.get(codec)
         if found is None:
-            found = self.codecs[codec] = _decompressor(_CODECS[codec])
+            found = self.codecs[codec] = make_decompressor(codec)
         return found
 
 
-def _decompressor(codec: str) -> Callable[..., pa.Buffer]:
-    """A function of compressed bytes and the size they should come to; another size raises.
-
-    `pyarrow.Codec` takes the size as given: bytes that come to less leave memory that somebody
-    else has used behind them. Only ZSTD's notices.
-    """
-    decompress: Callable[..., pa.Buffer] = pa.Codec(codec).decompress
-    if codec == "zstd":
-        return decompress
-
-    def decompress_whole(packed: pa.Buffer, size: int) -> pa.Buffer:
-        if unpacked_size(codec, packed) == size:
-            return decompress(packed, size)
-        if codec not in _STREAMED:
-            raise ValueError(f"it does not come to {size} bytes")
-        with pa.CompressedInputStream(pa.BufferReader(packed), codec) as stream:
-            found = stream.read_buffer(size + 1)
-        if found.size != size:
-            raise ValueError(f"it does not come to {size} bytes")
-        return found
-
-    return decompress_whole
-
-
-# Bytes that do not tell, or may have several parts.
-_STREAMED: Final = ("brotli", "gzip")
 _WORKSPACE: Final = _Workspace()
 
 
@@ -130,7 +96,7 @@ def can_decode(chunk: ChunkFacts, stored: pa.DataType) -> bool:
         chunk.leaf.max_repetition_level == 0
         and len(chunk.leaf.path) == 1
         and chunk.leaf.max_definition_level <= 1
-        and (chunk.codec in _CODECS or chunk.codec == "UNCOMPRESSED")
+        and (chunk.codec in CODECS or chunk.codec == "UNCOMPRESSED")
         and chunk.row_count <= MOST_ROWS
         and not chunk.metadata.file_path
         and not (chunk.tail is not None and chunk.tail.is_encrypted)
@@ -179,6 +145,12 @@ class KernelDecoder:
         self._is_dictionary_loaded = self._dictionary is not None
         self._numbers = np.zeros(0, dtype=np.int64)
         self._bytes_fetched = 0
+
+    def share_dictionary(self, other: KernelDecoder) -> None:
+        """Takes over the dictionary that another decoder of the same chunk has read."""
+        if self._dictionary is None and other._dictionary is not None:
+            self._dictionary = other._dictionary
+            self._is_dictionary_loaded = True
 
     def take_bytes_fetched(self) -> int:
         """Bytes fetched since the last call."""

@@ -21,7 +21,7 @@ def test_version(capsys):
     with pytest.raises(SystemExit) as exit_:
         main(["--version"])
     assert exit_.value.code == 0
-    assert capsys.readouterr().out == f"lm_datafusion {lm.__version__}\n"
+    assert capsys.readouterr().out == f"lm_datafusion {lm.__version__}\n{lm.kernel_info()}\n"
 
 
 @pytest.mark.parametrize(

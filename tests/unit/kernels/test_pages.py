@@ -19,7 +19,6 @@ from lm_datafusion.kernels.pages import (
     UnsupportedPageError,
     parse_column_index,
     parse_offset_index,
-    unpacked_size,
     walk_pages,
 )
 from tests.parquet_files import (
@@ -351,25 +350,6 @@ def test_long_lists_of_few_bytes_raise():
 
 
 # --- sizes and readers ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("codec", ["snappy", "gzip", "lz4_raw"])
-def test_sizes_of_compressed_bytes(codec):
-    rng = np.random.default_rng(1)
-    for length in (0, 1, 10, 15, 16, 270, 300, 5000, 200_000):
-        for raw in (rng.bytes(length), b"a" * length, b"abcdefghij" * (length // 10)):
-            packed = pa.Codec(codec).compress(raw)
-            assert unpacked_size(codec, packed) == len(raw)
-            for stop in range(0, packed.size, max(1, packed.size // 20)):
-                assert unpacked_size(codec, packed.slice(0, stop)) >= -1
-
-
-def test_sizes_that_nobody_tells():
-    assert unpacked_size("brotli", pa.Codec("brotli").compress(b"abc")) == -1
-    for codec in ("snappy", "gzip", "lz4_raw", "zstd"):
-        assert unpacked_size(codec, b"") == -1
-    assert unpacked_size("snappy", b"\xff" * 12) == -1
-    assert unpacked_size("lz4_raw", b"\xff" * 12) == -1
 
 
 def test_a_reader_of_nested_columns_is_not_made():
