@@ -5,6 +5,7 @@
 
     python -m tests.property.fuzz --statements --cases 5000   # SQL statements, on every path
     python -m tests.property.fuzz --orders --cases 5000       # reverse scans, first rows
+    python -m tests.property.fuzz --text --cases 20000        # conditions on text
 
 Case i of a run has the seed `--seed` + i; a failure prints the seed that replays it.
 """
@@ -26,6 +27,7 @@ from tests.property.cases import run_case
 from tests.property.limits import run_limit
 from tests.property.orders import run_order_case
 from tests.property.statements import run_statement
+from tests.property.text_conditions import run_text_case
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,6 +62,11 @@ def run_order_seed(seed: int) -> tuple[str | None, dict[str, int]]:
     return _run(run_order_case, seed)
 
 
+def run_text_seed(seed: int) -> tuple[str | None, dict[str, int]]:
+    """As `run_seed`, for conditions on text."""
+    return _run(run_text_case, seed)
+
+
 def _run(
     run: Callable[[random.Random], lm.ScanReport | None], seed: int
 ) -> tuple[str | None, dict[str, int]]:
@@ -87,8 +94,10 @@ def main() -> int:
     parser.add_argument("--stop-after", type=int, default=5, help="failures to show, then stop")
     parser.add_argument("--statements", action="store_true", help="statements, not scans")
     parser.add_argument("--orders", action="store_true", help="reverse scans and first rows")
+    parser.add_argument("--text", action="store_true", help="conditions on text")
     arguments = parser.parse_args()
     run = run_order_seed if arguments.orders else run_seed
+    run = run_text_seed if arguments.text else run
     run = run_statement_seed if arguments.statements else run
     seed = random.SystemRandom().randrange(1 << 31) if arguments.seed is None else arguments.seed
     print(f"seed {seed}, {arguments.cases} cases", flush=True)  # noqa: T201
