@@ -45,6 +45,7 @@ from lm_datafusion.kernels.columns import (
     TEXT_LENGTH,
     TEXT_LIKE,
     TEXT_ORDER,
+    AllTest,
     Dictionary,
     IntTest,
     TextTest,
@@ -319,6 +320,14 @@ def _filter(
 
 
 def _value_test(rng: random.Random, source: Source) -> Any:
+    if rng.random() < 0.15:
+        # Two conditions on the same value.
+        tests = [_single_test(rng, source) for _ in range(2)]
+        return None if None in tests else AllTest(*tests)
+    return _single_test(rng, source)
+
+
+def _single_test(rng: random.Random, source: Source) -> Any:
     is_negated = rng.random() < 0.2
     operator = rng.randrange(6)
     number = INTEGER_TYPES.get(integer_type(source.data_type))
