@@ -27,7 +27,7 @@ def test_gives_what_was_packed(codec):
     decompress = make_decompressor(codec)
     for size in (1, 11, 12, 13, 14, 15, 16, 255, 256, 270, 1000, 70_000, 300_000):
         noise, text = rng.randbytes(size), (b"late materialization " * size)[:size]
-        mixed = bytes(rng.choices(b"ab", k=size))
+        mixed = bytes(rng.choices(b"abcdefghijklmnop", k=size))
         for data in (noise, text, mixed):
             assert decompress(packed(codec, data), size).to_pybytes() == data
 
