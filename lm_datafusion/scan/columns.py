@@ -21,7 +21,10 @@ from lm_datafusion.errors import UnsupportedFeatureError
 from lm_datafusion.formats.parquet.values import select_values, take_values
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from lm_datafusion.formats.parquet.decode import PageDecoder
+    from lm_datafusion.predicate.tree import Predicate
     from lm_datafusion.selection import RowSelection
 
     Values: TypeAlias = pa.Array | pa.ChunkedArray
@@ -66,9 +69,34 @@ class Column:
         if self.decoder is not None:
             self._held = rows, values
 
-    def hold_stored(self, rows: RowSelection, values: Values) -> None:
-        """As `hold`, of values as a decoder gives them."""
-        self._held = rows, self._to_table_type(values)
+    def test(
+        self,
+        rows: RowSelection,
+        tree: Predicate,
+        passes: npt.NDArray[np.bool_] | None,
+        *,
+        is_held: bool,
+    ) -> RowSelection | None:
+        """The rows that pass a condition, tested on what the pages store.
+
+        Args:
+            rows: Rows to test.
+            tree: The condition.
+            passes: Which values of the dictionary pass, and last whether null does, if known.
+            is_held: Whether the values of the rows that pass are to be held.
+
+        Returns:
+            None if the values have to be read and evaluated.
+        """
+        if self.decoder is None or self._held is not None:
+            return None
+        found = self.decoder.filter(rows, tree, passes, is_held=is_held)
+        if found is None:
+            return None
+        passed, values = found
+        if values is not None:
+            self._held = passed, self._to_table_type(values)
+        return passed
 
     def release(self) -> None:
         """Lets go of what is held."""

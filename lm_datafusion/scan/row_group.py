@@ -297,35 +297,16 @@ class RowGroupReader:
         """The rows that pass, tested by kernels on what the pages store; None if they cannot."""
         if len(columns) != 1 or columns[0].decoder is None or columns[0].is_held:
             return None
-        column, decoder = columns[0], columns[0].decoder
-        found = decoder.filter(
-            rows,
-            step.conjunct.tree,
-            self._dictionary_passes(step, column, rows),
-            is_held=column.name in later,
-        )
-        if found is None:
-            return None
-        passed, values = found
-        if values is not None:
-            column.hold_stored(passed, values)
-        return passed
+        column = columns[0]
+        passes = self._dictionary_passes(step, column, rows)
+        return column.test(rows, step.conjunct.tree, passes, is_held=column.name in later)
 
     def test(self, name: str, tree: Predicate, rows: RowSelection) -> RowSelection | None:
         """The rows whose column meets a condition, tested by kernels; None if they cannot.
 
         The values of those rows are held.
         """
-        column = self._columns[name]
-        if column.decoder is None or column.is_held:
-            return None
-        found = column.decoder.filter(rows, tree, None, is_held=True)
-        if found is None:
-            return None
-        passed, values = found
-        if values is not None:
-            column.hold_stored(passed, values)
-        return passed
+        return self._columns[name].test(rows, tree, None, is_held=True)
 
     def _dictionary_passes(
         self, step: FilterStep, column: Column, rows: RowSelection

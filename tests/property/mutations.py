@@ -64,6 +64,7 @@ from lm_datafusion.kernels.pages import (
     walk_pages,
 )
 from lm_datafusion.predicate.literals import literal_sql
+from tests.property.array_checks import bits_of, check_array, content_of
 from tests.property.mutated_pages import (
     SOURCES,
     WORDS,
@@ -200,12 +201,12 @@ def run_pages(rng: random.Random) -> str:
         room[:] = 0xAA
         if array is not None:
             check_array(array, len(array))
-            made.append((array, _content(array)))
+            made.append((array, content_of(array)))
             _take(rng, array)
             if rng.random() < 0.3:
                 _read_again(rng, source, laid, decompress, dictionary, (rows, start, stop), array)
     for array, content in made:
-        assert _content(array) == content, "values changed afterwards"
+        assert content_of(array) == content, "values changed afterwards"
     return outcome
 
 
@@ -216,7 +217,7 @@ def _take(rng: random.Random, array: pa.Array) -> None:
         rows = [rng.randrange(len(array) - start) for _ in range(rng.choice([0, 1, 9, 64]))]
         taken = take_views(array[start:], np.array(rows, dtype=np.int32))
         check_array(taken, len(rows))
-        assert _content(taken) == [array[start + row].as_py() for row in rows]
+        assert content_of(taken) == [array[start + row].as_py() for row in rows]
 
 
 def _wanted(rng: random.Random, total: int) -> tuple[np.ndarray | None, int, int]:
@@ -388,7 +389,7 @@ def _read_again(
     # PyArrow cannot take views.
     plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
     expected = expected.cast(plain.get(expected.type, expected.type))
-    assert _content(expected.take(pa.array(places_of))) == _content(array), "other values"
+    assert content_of(expected.take(pa.array(places_of))) == content_of(array), "other values"
 
 
 # --- scans --------------------------------------------------------------------------------------
@@ -449,27 +450,6 @@ def _literal(rng: random.Random, source: Source) -> str:
 
 
 # --- what values are ----------------------------------------------------------------------------
-
-
-def bits_of(array: pa.Array) -> pa.Array:
-    """Numbers as integers: NaN equals itself, and no time or decimal is out of its bounds."""
-    data_type = array.type
-    if pa.types.is_decimal(data_type):
-        return array.view(pa.binary(data_type.byte_width))
-    is_number = pa.types.is_primitive(data_type) and not pa.types.is_boolean(data_type)
-    widths = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}
-    return array.view(widths[data_type.bit_width]) if is_number else array
-
-
-def check_array(array: pa.Array, row_count: int) -> None:
-    """Raises unless an array is valid in every respect, and has so many rows."""
-    assert len(array) == row_count, f"{len(array)} rows, not {row_count}"
-    array.validate()
-    bits_of(array).validate(full=True)
-
-
-def _content(array: pa.Array) -> Any:
-    return bits_of(array).to_pylist()
 
 
 # --- the run ------------------------------------------------------------------------------------

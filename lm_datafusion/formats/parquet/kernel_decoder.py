@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 _STORED_WIDTHS: Final = {"INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8}
 # Kept with the facts of the file: most of what reading such a dictionary costs is the call.
 SMALL_DICTIONARY_BYTES: Final = 2048
+# A thread keeps no more room than this for fetched bytes.
+LARGEST_ROOM_BYTES: Final = 16 << 20
 # Text is at most this long in one array: its offsets have 32 bits.
 MOST_ROWS: Final = 2**31 - 1
 
@@ -72,10 +74,13 @@ class _Workspace(threading.local):
 
     def fetch(self, file: OpenFile, ranges: list[ByteRange], length: int) -> pa.Buffer:
         """The bytes of ranges, one behind the other, until the next call."""
-        if self.room.size < length:
-            self.room = pa.allocate_buffer(length + length // 4)
-        file.fetch_into(ranges, memoryview(self.room).cast("B")[:length])
-        return self.room.slice(0, length)
+        room = self.room
+        if room.size < length:
+            room = pa.allocate_buffer(length + length // 4)
+            if length <= LARGEST_ROOM_BYTES:
+                self.room = room
+        file.fetch_into(ranges, memoryview(room).cast("B")[:length])
+        return room.slice(0, length)
 
     def decompress(self, codec: str) -> Callable[[pa.Buffer, int], pa.Buffer] | None:
         """What decompresses the pages of a chunk; None if they are not compressed."""
