@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hypothesis
 import pytest
 
 import lm_datafusion as lm
 from lm_datafusion.scan.condition_cache import CONDITIONS
 from lm_datafusion.scan.stage_outcomes import OUTCOMES
 from lm_datafusion.scan.step_history import STEPS
+
+# A test that is slow on a busy machine is not wrong.
+hypothesis.settings.register_profile("suite", deadline=None)
+hypothesis.settings.load_profile("suite")
 
 
 def pytest_report_header():
