@@ -6,9 +6,9 @@ import hypothesis
 import pytest
 
 import lm_datafusion as lm
-from lm_datafusion.scan.condition_cache import CONDITIONS
-from lm_datafusion.scan.stage_outcomes import OUTCOMES
-from lm_datafusion.scan.step_history import STEPS
+from lm_datafusion.scan.memory.condition_cache import CONDITIONS
+from lm_datafusion.scan.memory.stage_outcomes import OUTCOMES
+from lm_datafusion.scan.memory.step_history import STEPS
 
 # A test that is slow on a busy machine is not wrong.
 hypothesis.settings.register_profile("suite", deadline=None)

@@ -53,7 +53,7 @@ from lm_datafusion.scan import (
     sample_seconds,
     sample_steps,
 )
-from lm_datafusion.scan.visit_estimate import estimate_visits
+from lm_datafusion.scan.planning.visit_estimate import estimate_visits
 from lm_datafusion.storage import LocalStorage
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from lm_datafusion.formats.parquet.footer import FileFacts
     from lm_datafusion.options import AccessPath, ScanOptions
     from lm_datafusion.plan import FirstRows, ReadPlan
-    from lm_datafusion.scan.visit_estimate import VisitEstimate
+    from lm_datafusion.scan.planning.visit_estimate import VisitEstimate
 
 VALUE_WEIGHT = 5.0
 # To find the group of a row costs as much as so many bytes (1.1 s of CPU for 10 million rows of

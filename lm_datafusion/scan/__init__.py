@@ -11,10 +11,10 @@ Invariant: the batches hold exactly the rows that meet every conjunct, in the or
 
 from __future__ import annotations
 
-from lm_datafusion.scan.condition_cache import clear_condition_cache, condition_cache_bytes
-from lm_datafusion.scan.known_rows import CachedShare, cached_share
-from lm_datafusion.scan.order import find_order
-from lm_datafusion.scan.planner import bind_request, load_facts, plan_scan
+from lm_datafusion.scan.memory.condition_cache import clear_condition_cache, condition_cache_bytes
+from lm_datafusion.scan.planning.order import find_order
+from lm_datafusion.scan.planning.planner import bind_request, load_facts, plan_scan
+from lm_datafusion.scan.pruning.known_rows import CachedShare, cached_share
 from lm_datafusion.scan.run import ScanRun
 from lm_datafusion.scan.sampling import known_steps, sample_seconds, sample_steps
 

@@ -14,16 +14,16 @@ import pyarrow as pa
 
 from lm_datafusion.formats.parquet.cache import FACTS
 from lm_datafusion.kernels import warn_if_missing
-from lm_datafusion.scan.adaptive_order import AdaptiveOrder
-from lm_datafusion.scan.batches import batches_of, counted_batches
-from lm_datafusion.scan.condition_cache import CONDITIONS
-from lm_datafusion.scan.first_rows import FirstRowsWalk, plan_fetch
-from lm_datafusion.scan.limit import RowBudget
-from lm_datafusion.scan.pool import OrderedPool
-from lm_datafusion.scan.prune import PruningContext
-from lm_datafusion.scan.row_group import RowGroupReader
-from lm_datafusion.scan.step_history import STEPS, file_versions, step_keys
-from lm_datafusion.scan.walk import RowGroupScan
+from lm_datafusion.scan.memory.condition_cache import CONDITIONS
+from lm_datafusion.scan.memory.step_history import STEPS, file_versions, step_keys
+from lm_datafusion.scan.pruning.prune import PruningContext
+from lm_datafusion.scan.reading.adaptive_order import AdaptiveOrder
+from lm_datafusion.scan.reading.batches import batches_of, counted_batches
+from lm_datafusion.scan.reading.limit import RowBudget
+from lm_datafusion.scan.reading.pool import OrderedPool
+from lm_datafusion.scan.reading.row_group import RowGroupReader
+from lm_datafusion.scan.reading.walk import RowGroupScan
+from lm_datafusion.scan.top_k.first_rows import FirstRowsWalk, plan_fetch
 from lm_datafusion.storage import LazyFile, MeteredFile
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from lm_datafusion.metrics import ScanMetrics
     from lm_datafusion.plan import FilePlan, ReadPlan
-    from lm_datafusion.scan.first_rows import Found
-    from lm_datafusion.scan.step_history import Measured
+    from lm_datafusion.scan.memory.step_history import Measured
+    from lm_datafusion.scan.top_k.first_rows import Found
     from lm_datafusion.storage import FileVersion, OpenFile
 
 

@@ -5,7 +5,7 @@ these files, else on the first pages of row groups at its beginning, in its midd
 And how long all of it would take, by the time of two of its row groups.
 
 The steps run as in a scan, each on what the ones before it left. What is found out is kept for
-later scans and samples (`scan.step_history`).
+later scans and samples (`scan.memory.step_history`).
 
 Invariant: advice only; what cannot be evaluated is not known.
 """
@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lm_datafusion.metrics import ScanMetrics
+from lm_datafusion.scan.memory.step_history import FEWEST_ROWS, STEPS, file_versions, step_keys
+from lm_datafusion.scan.reading.windows import WindowWalk, page_edges
 from lm_datafusion.scan.run import ScanRun
-from lm_datafusion.scan.step_history import FEWEST_ROWS, STEPS, file_versions, step_keys
-from lm_datafusion.scan.windows import WindowWalk, page_edges
 
 if TYPE_CHECKING:
     from lm_datafusion.plan import ReadPlan
-    from lm_datafusion.scan.row_group import RowGroupReader
-    from lm_datafusion.scan.step_history import Measured
+    from lm_datafusion.scan.memory.step_history import Measured
+    from lm_datafusion.scan.reading.row_group import RowGroupReader
 
 # Of each row group: enough to tell 1 % from 10 %, few enough to be decoded in a millisecond.
 _ROWS = 8_192

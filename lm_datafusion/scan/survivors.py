@@ -17,8 +17,8 @@ from lm_datafusion.errors import CorruptFileError
 from lm_datafusion.formats.parquet.cache import FACTS
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.plan import ScanRequest
-from lm_datafusion.scan.planner import plan_scan
-from lm_datafusion.scan.prune import PruningContext, prune_row_group
+from lm_datafusion.scan.planning.planner import plan_scan
+from lm_datafusion.scan.pruning.prune import PruningContext, prune_row_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

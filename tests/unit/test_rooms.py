@@ -34,6 +34,8 @@ ORDER = (
     ("spark",),
     ("cli",),
 )
+# The same inside `scan/`; its own modules come last.
+SCAN_ORDER = ("memory", "keys", "pruning", "planning", "reading", "top_k")
 # The face of the package: it may import every room. Only the last room may import it.
 FACE = ("__init__", "__main__")
 LEVELS = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
@@ -131,6 +133,23 @@ def order_complaints(path: str, source: str) -> list[str]:
     return complaints
 
 
+def scan_complaints(path: str, source: str) -> list[str]:
+    """Sub-rooms of `scan/` import those before them; for types, any."""
+    parts = path.split("/")
+    if parts[0] != "scan" or len(parts) < 3:
+        return []
+    if parts[1] not in SCAN_ORDER:
+        return [f"{path} is in no sub-room of scan; add {parts[1]!r} to SCAN_ORDER"]
+    allowed = [f"{PACKAGE}.scan.{room}" for room in SCAN_ORDER[: SCAN_ORDER.index(parts[1]) + 1]]
+    return [
+        f"{path}:{imported.line} imports {imported.module}"
+        for imported in imports_of(source)
+        if is_within(imported.module, f"{PACKAGE}.scan")
+        and not imported.is_for_types
+        and not any(is_within(imported.module, room) for room in allowed)
+    ]
+
+
 def format_complaints(path: str, source: str) -> list[str]:
     """Formats never import each other."""
     parts = path.split("/")
@@ -207,6 +226,7 @@ def tracked_files() -> list[tuple[str, str]]:
 
 PACKAGE_RULES = (
     order_complaints,
+    scan_complaints,
     format_complaints,
     door_complaints,
     docstring_complaints,
@@ -263,13 +283,38 @@ def test_order_rule_finds(path, source):
     [
         ("scan/run.py", "from lm_datafusion.plan import ReadPlan"),
         ("scan/run.py", "import pyarrow"),
-        ("scan/run.py", "from lm_datafusion.scan.pool import run_ahead"),
+        ("scan/run.py", "from lm_datafusion.scan.reading.pool import run_ahead"),
         ("cli/console.py", "from lm_datafusion import __version__"),
         ("__init__.py", "from lm_datafusion.cli import console"),
     ],
 )
 def test_order_rule_allows(path, source):
     assert order_complaints(path, source) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("scan/memory/step_history.py", "from lm_datafusion.scan.pruning.prune import judge"),
+        ("scan/pruning/prune.py", "from lm_datafusion.scan.reading.walk import RowGroupScan"),
+        ("scan/top_k/crew.py", "from lm_datafusion.scan.run import ScanRun"),
+        ("scan/attic/old.py", ""),
+    ],
+)
+def test_scan_rule_finds(path, source):
+    assert scan_complaints(path, source)
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("scan/run.py", "from lm_datafusion.scan.top_k.crew import Crew"),
+        ("scan/top_k/first_rows.py", "from lm_datafusion.scan.keys.best_keys import BestKey"),
+        ("scan/keys/spans.py", "if TYPE_CHECKING:\n    from lm_datafusion.scan.run import ScanRun"),
+    ],
+)
+def test_scan_rule_allows(path, source):
+    assert scan_complaints(path, source) == []
 
 
 def test_format_rule_finds():

@@ -1,0 +1,291 @@
+"""The stages of pruning, in the order of their cost.
+
+In: conjuncts and the facts of a file. Out: `RowGroupAccess` of the row groups that are left.
+
+1. Row-group statistics: from the footers, for all row groups of a table at once, and
+2. the condition cache: row groups that earlier scans found no row in. Both while planning
+   (`scan.pruning.file_pruning`); what follows is for one row group, when its turn has come.
+3. Bloom filters: tens of kilobytes per column and row group.
+4. Dictionaries: up to a megabyte, and DataFusion evaluates the conjunct on the values.
+5. The page index: kilobytes per column, leaves ranges of rows.
+
+What the last two found is kept for later scans (`scan.memory.stage_outcomes`).
+
+Invariant: pruning fails open. An error of any stage costs one count of
+`predicate_evaluation_errors` and nothing else.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lm_datafusion.formats.parquet.dictionary import load_dictionary
+from lm_datafusion.formats.parquet.statistics import (
+    BloomFilterStatistics,
+    PageStatistics,
+    RowGroupStatistics,
+)
+from lm_datafusion.plan.access_plan import rows_of_verdicts
+from lm_datafusion.predicate.tree import (
+    And,
+    Comparison,
+    InList,
+    NullSafeEqual,
+    Operator,
+    Or,
+    Predicate,
+    references,
+)
+from lm_datafusion.pruning import PruningStatistics, Verdict, columns_without_nan, judge
+from lm_datafusion.scan.memory.footer_answers import lasting_keys
+from lm_datafusion.scan.memory.stage_outcomes import OUTCOMES, Stage
+from lm_datafusion.scan.pruning.known_rows import condition_keys
+from lm_datafusion.selection.filters import filter_to_mask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from lm_datafusion.formats.parquet.footer import FileFacts
+    from lm_datafusion.metrics import ScanMetrics
+    from lm_datafusion.options import ScanOptions
+    from lm_datafusion.plan import FilePlan, RowGroupAccess
+    from lm_datafusion.predicate.conjunct import BoundConjunct
+    from lm_datafusion.pruning.containers import NanFree
+    from lm_datafusion.scan.memory.condition_cache import ConjunctKey
+    from lm_datafusion.scan.memory.stage_outcomes import Outcome
+    from lm_datafusion.storage import OpenFile
+
+
+@dataclass(frozen=True, kw_only=True)
+class PruningContext:
+    """What the stages share: a file, and what is asked of it."""
+
+    facts: FileFacts
+    file_plan: FilePlan
+    conjuncts: Sequence[BoundConjunct]
+    schema: pa.Schema
+    options: ScanOptions
+    metrics: ScanMetrics
+    decided: frozenset[int] = frozenset()
+
+    @functools.cached_property
+    def keys(self) -> list[ConjunctKey | None]:
+        """By conjunct: the name under which facts about it in this file are kept, if they are."""
+        return condition_keys(self.conjuncts, self.file_plan, self.schema)
+
+    @functools.cached_property
+    def lasting_keys(self) -> tuple[ConjunctKey, ...] | None:
+        """The names of all conjuncts together, if what they mean will stay so."""
+        return lasting_keys(self.conjuncts, self.schema)
+
+    @functools.cached_property
+    def statistics(self) -> RowGroupStatistics:
+        """What the footer says of all row groups."""
+        every = range(self.facts.num_row_groups)
+        return RowGroupStatistics(self.facts, every, self.file_plan.constants)
+
+    @functools.cached_property
+    def equalities(self) -> tuple[int, ...]:
+        """The conjuncts that a bloom filter can say something about."""
+        return tuple(i for i, c in enumerate(self.conjuncts) if _has_equality(c.tree))
+
+    @functools.cached_property
+    def bounded_columns(self) -> list[list[tuple[str, ...]]]:
+        """By conjunct: the columns whose bounds say something about it."""
+        return [[r.path for r in references(c.tree)] for c in self.conjuncts]
+
+    @functools.cached_property
+    def nan_free(self) -> NanFree:
+        """What the conjuncts say together about NaN."""
+        return columns_without_nan(And(tuple(c.tree for c in self.conjuncts)))
+
+    def judge(self, conjunct: int, statistics: PruningStatistics) -> npt.NDArray[np.uint8]:
+        """Verdicts of one conjunct; SOME_ROWS for all if they cannot be had."""
+        try:
+            return judge(self.conjuncts[conjunct].tree, statistics, self.nan_free)
+        except Exception:  # noqa: BLE001 pruning fails open, whatever is wrong
+            self.metrics.add(predicate_evaluation_errors=1)
+            return np.full(statistics.num_containers, Verdict.SOME_ROWS, dtype=np.uint8)
+
+    def recall(self, stage: Stage, conjunct: int, row_group: int) -> tuple[Outcome] | None:
+        """What an earlier scan found at a stage."""
+        return OUTCOMES.recall(self.facts.version, self.keys[conjunct], stage, row_group)
+
+    def keep(self, stage: Stage, conjunct: int, row_group: int, outcome: Outcome) -> None:
+        """Tells later scans what a stage found."""
+        OUTCOMES.keep(self.facts.version, self.keys[conjunct], stage, row_group, outcome)
+
+
+# By conjunct: which values of the chunk's dictionary pass, and last whether null does. Found by
+# dictionary pruning, used again by the filter steps of the same row group.
+DictionaryPasses = dict[int, "npt.NDArray[np.bool_]"]
+
+
+def prune_row_group(
+    access: RowGroupAccess, context: PruningContext, file: OpenFile, passes: DictionaryPasses
+) -> RowGroupAccess:
+    """The stages that read from the row group itself; fills `passes` on the way."""
+    for is_wanted, prune, counter in _STAGES:
+        if access.is_skipped or access.is_fully_matched:
+            break
+        if is_wanted(context.options):
+            access = prune(access, context, file, passes)
+            if access.is_skipped and counter:
+                context.metrics.add(**{counter: 1})
+    return access
+
+
+def _prune_by_bloom_filters(
+    access: RowGroupAccess, context: PruningContext, file: OpenFile, _passes: DictionaryPasses
+) -> RowGroupAccess:
+    if not context.equalities:
+        return access
+    constants = context.file_plan.constants
+    statistics = BloomFilterStatistics(context.facts, access.row_group, file, constants)
+    for index in context.equalities:
+        conjunct = context.conjuncts[index]
+        has_filter = any(statistics.has_filter(r.path) for r in references(conjunct.tree))
+        if has_filter and access.is_undecided(index):
+            verdict = context.judge(index, statistics)[0]
+            access = access.with_verdict(index, int(verdict))
+    return access
+
+
+def _has_equality(predicate: Predicate) -> bool:
+    match predicate:
+        case And(children) | Or(children):
+            return any(_has_equality(child) for child in children)
+        case Comparison(operator=Operator.EQ) | InList() | NullSafeEqual():
+            return True
+        case _:
+            return False
+
+
+def _prune_by_dictionaries(
+    access: RowGroupAccess, context: PruningContext, file: OpenFile, passes: DictionaryPasses
+) -> RowGroupAccess:
+    for index, conjunct in enumerate(context.conjuncts):
+        if not access.is_undecided(index) or conjunct.conjunct.is_volatile:
+            continue
+        known = context.recall(Stage.DICTIONARY, index, access.row_group)
+        if known is not None:
+            assert isinstance(known[0], int)
+            access = access.with_verdict(index, known[0])
+            continue
+        try:
+            found = _dictionary_passes(access, conjunct, context, file)
+        except Exception:  # noqa: BLE001 a value that no row may hold can fail a cast
+            context.metrics.add(predicate_evaluation_errors=1)
+            continue
+        if found is None:
+            continue
+        passes[index] = found
+        may_hold_null = _may_hold_null(access.row_group, conjunct.columns[0], context)
+        verdict = _dictionary_verdict(found, may_hold_null)
+        context.keep(Stage.DICTIONARY, index, access.row_group, int(verdict))
+        access = access.with_verdict(index, verdict)
+    return access
+
+
+def _dictionary_passes(
+    access: RowGroupAccess, conjunct: BoundConjunct, context: PruningContext, file: OpenFile
+) -> npt.NDArray[np.bool_] | None:
+    """Evaluates a conjunct of one column on the values its chunk can hold, and on null."""
+    column = context.file_plan.columns.get(conjunct.columns[0]) if conjunct.columns else None
+    if len(conjunct.columns) != 1 or column is None:
+        return None
+    values = load_dictionary(
+        context.facts,
+        access.row_group,
+        column,
+        file,
+        limit_bytes=context.options.dictionary_limit_bytes,
+    )
+    if values is None or len(values) >= access.row_count:
+        return None
+    name = conjunct.columns[0]
+    return evaluate_dictionary(conjunct, name, context.schema.field(name).type, values)
+
+
+def evaluate_dictionary(
+    conjunct: BoundConjunct, name: str, data_type: pa.DataType, values: pa.Array
+) -> npt.NDArray[np.bool_]:
+    """Which values of a dictionary pass, and last whether null does.
+
+    Raises:
+        EvaluationError: The conjunct fails on a value; perhaps one that no row holds.
+    """
+    answer = conjunct.answer(values)
+    if answer is not None:
+        return np.append(filter_to_mask(answer), np.False_)
+    if pa.types.is_dictionary(data_type):
+        data_type = data_type.value_type
+    every = pa.concat_arrays([values.cast(data_type), pa.nulls(1, data_type)])
+    return filter_to_mask(conjunct.evaluate(pa.record_batch([every], names=[name])))
+
+
+def _dictionary_verdict(passes: npt.NDArray[np.bool_], may_hold_null: bool) -> Verdict:  # noqa: FBT001 a fact
+    """A dictionary may hold values that no row has, so "some pass" proves nothing."""
+    null_passes = may_hold_null and bool(passes[-1])
+    if not passes[:-1].any() and not null_passes:
+        return Verdict.NO_ROWS
+    if passes[:-1].all() and (null_passes or not may_hold_null):
+        return Verdict.ALL_ROWS
+    return Verdict.SOME_ROWS
+
+
+def _may_hold_null(row_group: int, name: str, context: PruningContext) -> bool:
+    nulls = context.statistics.null_counts((name,))
+    return nulls is None or bool(nulls[row_group] != 0)
+
+
+def _prune_by_page_index(
+    access: RowGroupAccess, context: PruningContext, file: OpenFile, _passes: DictionaryPasses
+) -> RowGroupAccess:
+    constants = context.file_plan.constants
+    for index in range(len(context.conjuncts)):
+        if access.is_skipped or not access.is_undecided(index):
+            continue
+        columns = context.bounded_columns[index]
+        if not columns:
+            continue
+        known = context.recall(Stage.PAGE_INDEX, index, access.row_group)
+        if known is not None:
+            if isinstance(known[0], tuple):
+                access = access.with_rows(index, *known[0])
+            continue
+        try:
+            statistics = PageStatistics(context.facts, access.row_group, columns, file, constants)
+        except Exception:  # noqa: BLE001 pruning fails open, whatever is wrong
+            context.metrics.add(predicate_evaluation_errors=1)
+            continue
+        if not statistics.has_pages:
+            continue
+        verdicts = context.judge(index, statistics)
+        is_ineffective = bool((verdicts == Verdict.SOME_ROWS).all())
+        outcome = None
+        if not is_ineffective:
+            outcome = rows_of_verdicts(statistics.starts, verdicts, access.row_count)
+        context.keep(Stage.PAGE_INDEX, index, access.row_group, outcome)
+        if outcome is not None:
+            access = access.with_rows(index, *outcome)
+    return access
+
+
+_Stage = tuple[
+    "Callable[[ScanOptions], bool]",
+    "Callable[[RowGroupAccess, PruningContext, OpenFile, DictionaryPasses], RowGroupAccess]",
+    str,
+]
+_STAGES: tuple[_Stage, ...] = (
+    (lambda o: o.prune_bloom_filter, _prune_by_bloom_filters, "row_groups_pruned_bloom_filter"),
+    (lambda o: o.prune_dictionary, _prune_by_dictionaries, "row_groups_pruned_dictionary"),
+    (lambda o: o.prune_page_index, _prune_by_page_index, ""),
+)

@@ -1,0 +1,143 @@
+"""One row group, from one end to the other.
+
+In: a reader of a row group. Out: record batches of its matching rows, in the order of the plan.
+
+A scan in reverse takes windows from the last to the first. Pages cannot be decoded backwards, so
+each window is decoded forwards and its rows are reversed.
+
+A scan with a limit begins with a window as small as can be and sizes the next by what passed. It
+ends once enough rows are found, and projects no more rows than are missing.
+
+Invariant: rows come in the order of the file, or in exactly the reverse of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lm_datafusion.scan.reading.batches import counted_batches, make_batches, reverse_values
+from lm_datafusion.scan.reading.windows import WindowWalk, count_windows, page_edges, plan_edges
+from lm_datafusion.selection import RowSelection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from lm_datafusion.plan import ReadPlan, RowGroupAccess
+    from lm_datafusion.scan.reading.limit import RowBudget
+    from lm_datafusion.scan.reading.row_group import RowGroupReader
+
+
+class RowGroupScan:
+    """Scans what a reader reads; `place` is the place of its first task in the plan."""
+
+    def __init__(
+        self, plan: ReadPlan, reader: RowGroupReader, place: int, budget: RowBudget | None
+    ) -> None:
+        self._plan = plan
+        self._reader = reader
+        self._place = place
+        self._budget = budget
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The matching rows."""
+        try:
+            access = self._reader.open()
+            if self._budget is not None:
+                self._budget.begin(self._place, access.selection.row_count)
+            if not access.is_skipped:
+                yield from self._walk(access)
+            if self._budget is None:
+                self._reader.keep_known()
+        finally:
+            self._reader.finish()
+
+    def _walk(self, access: RowGroupAccess) -> Iterator[pa.RecordBatch]:
+        # The columns that decide how far the scan goes: those of the filter, if there is one.
+        names = self._reader.filter_columns() or list(self._plan.schema.names)
+        walk, most_rows = self._windows(access, names)
+        last_rows = 0
+        while (window := walk.next_window(self._window_rows(last_rows, most_rows))) is not None:
+            last_rows = window.row_count
+            selection = self._kept(self._reader.filter(window))
+            self._reader.note_window(selection, last_rows)
+            if self._budget is not None:
+                self._budget.note(self._place, visited=last_rows, found=selection.row_count)
+            if selection.selects_any():
+                yield from self._project(selection)
+            if self._budget is not None and not self._budget.missing(self._place):
+                self._reader.early_stop(walk.ahead, names)
+                return
+            self._reader.release()
+
+    def _windows(self, access: RowGroupAccess, names: list[str]) -> tuple[WindowWalk, int]:
+        """Windows, and how many rows one may have."""
+        every = dict.fromkeys([*names, *self._plan.schema.names])
+        chunks = self._reader.chunks(every)
+        window_bytes = self._plan.options.window_bytes
+        count = count_windows(access.row_count, chunks, window_bytes=window_bytes)
+        edges: npt.NDArray[np.int64]
+        if self._budget is None and not self._plan.is_reverse:
+            edges = plan_edges(
+                access.row_count, chunks, self._reader.index_file, window_bytes=window_bytes
+            )
+        else:
+            self._reader.note_pages(names)
+            walked = self._reader.chunks(names)
+            edges = page_edges(access.row_count, walked, self._reader.index_file)
+        walk = WindowWalk(access.selection, edges, is_reverse=self._plan.is_reverse)
+        return walk, max(1, access.row_count // count)
+
+    def _window_rows(self, last_rows: int, most_rows: int) -> int:
+        if self._budget is not None:
+            return min(most_rows, self._budget.window_rows(self._place, last_rows))
+        if not self._plan.is_reverse:
+            return 1  # every edge is the end of a window
+        # The first rows soon, the others with few calls.
+        return most_rows if self._place else min(most_rows, 2 * last_rows)
+
+    def _kept(self, selection: RowSelection) -> RowSelection:
+        """The rows that are still missing: the first of them in the order of the plan."""
+        if self._budget is None:
+            return selection
+        missing = self._budget.missing(self._place)
+        if self._plan.is_reverse:
+            return selection.offset(max(0, selection.row_count - missing))
+        return selection.limit(missing)
+
+    def _project(self, selection: RowSelection) -> Iterator[pa.RecordBatch]:
+        schema, batch_rows = self._plan.schema, self._plan.options.batch_rows
+        if self._budget is None:
+            # With a limit, rows count when they are handed out: another worker may be sooner.
+            self._reader.context.metrics.add(rows_selected=selection.row_count)
+        if not schema.names:
+            self._reader.check_unchanged()
+            yield from counted_batches(selection.row_count, batch_rows)
+            return
+        for part in _split(selection, batch_rows, is_reverse=self._plan.is_reverse):
+            values = self._reader.read(schema.names, part)
+            self._reader.check_unchanged()
+            if self._plan.is_reverse:
+                values = [reverse_values(array) for array in values]
+            yield from make_batches(values, schema, part.row_count)
+
+
+def _split(rows: RowSelection, most_rows: int, *, is_reverse: bool) -> list[RowSelection]:
+    """Rows in parts of so many at most: what is decoded at a time. In reverse, the last first."""
+    if rows.row_count <= most_rows:
+        return [rows]
+    count = rows.row_count
+    if is_reverse:
+        cuts = [(max(0, stop - most_rows), stop) for stop in range(count, 0, -most_rows)]
+    else:
+        cuts = [(start, min(count, start + most_rows)) for start in range(0, count, most_rows)]
+    if rows.selector_count == 1:
+        return [RowSelection.from_consecutive_ranges([cut], rows.total_rows) for cut in cuts]
+    numbers = rows.to_rows()
+    if numbers is None:
+        numbers = rows.to_indices().astype(np.int32)
+    return [RowSelection.from_rows(numbers[a:b], rows.total_rows) for a, b in cuts]
