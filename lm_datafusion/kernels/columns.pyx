@@ -111,6 +111,16 @@ _STATUS = {
 TEXT_LIKE, TEXT_IN, TEXT_LENGTH, TEXT_ORDER = LM_TEXT_LIKE, LM_TEXT_IN, LM_TEXT_LENGTH, LM_TEXT_ORDER
 
 
+cdef int fail(int status) except -1 with gil:
+    """Raises what a status of the kernels stands for."""
+    raise (TextError if status == LM_BAD_UTF8 else PageError)(_STATUS[status])
+
+
+cdef int give_up(const char* message) except -1 with gil:
+    """Raises: PyArrow has to decode the page."""
+    raise UnsupportedPageError(message.decode())
+
+
 cdef inline bint is_coded(int encoding) noexcept nogil:
     return encoding == RLE_DICTIONARY or encoding == PLAIN_DICTIONARY
 
@@ -415,61 +425,68 @@ cdef class Builder:
     cdef object _values
     cdef uint8_t* _data
     cdef int64_t _width
-    cdef object _dictionary
+    cdef Dictionary _dictionary
+    cdef int64_t _code_limit  # how many values the dictionary has; -1 without one
 
     def __cinit__(self, *_, **__):
         self.row_count = 0
         self._validity = None
         self._validity_bits = NULL
         self._null_count = 0
+        self._data = NULL
+        self._code_limit = -1
 
-    cdef int reserve(self, int64_t more) except -1:
+    cdef int reserve(self, int64_t more) except -1 nogil:
         """Makes room for more rows."""
-        cdef int64_t room = self.row_count + more
+        if self._data == NULL or self.row_count + more > self._room:
+            self.grow(self.row_count + more)
+        return 0
+
+    cdef int grow(self, int64_t room) except -1 with gil:
         if self._values is None:
             self._values = pa.allocate_buffer(max(64, (room + 1) * self._width), resizable=True)
-        elif room > self._room:
+        else:
             room = max(room, 2 * self._room)
             self._values.resize((room + 1) * self._width)
-        else:
-            return 0
         self._room = room
         self._data = <uint8_t*><size_t>self._values.address
         return 0
 
-    cdef int append(self, PageReader reader, const int32_t* positions, int64_t n) except -1:
+    cdef int append(self, PageReader reader, const int32_t* positions, int64_t n) except -1 nogil:
         """Adds the values at positions of the open page, or (NULL) its first n."""
-        raise NotImplementedError
+        return give_up(b"no values of this kind")
 
-    cdef int spread(self, int64_t dense, const uint8_t* valid, int64_t n) except -1:
+    cdef int spread(self, int64_t dense, const uint8_t* valid, int64_t n) except -1 nogil:
         """Spreads the last `dense` values over n rows, nulls between them."""
         cdef int64_t at = self.row_count - dense
-        with nogil:
-            lm_spread(self._data + at * self._width, dense, valid, n, self._width)
+        lm_spread(self._data + at * self._width, dense, valid, n, self._width)
         self.note_validity(at, dense, valid, n)
         self.row_count = at + n
         return 0
 
-    cdef int note_validity(self, int64_t at, int64_t dense, const uint8_t* valid, int64_t n) except -1:
-        cdef int64_t size = (self._room + 7) // 8
-        cdef int64_t i
-        if self._validity is None:
-            self._validity = pa.allocate_buffer(max(64, size))
-            self._validity_bits = <uint8_t*><size_t>self._validity.address
-            memset(self._validity_bits, 0, size)
+    cdef int note_validity(self, int64_t at, int64_t dense, const uint8_t* valid,
+                           int64_t n) except -1 nogil:
+        if self._validity_bits == NULL:
+            self.make_validity()
             set_ones(self._validity_bits, 0, at)
         lm_set_bits(self._validity_bits, at, valid, n)
         self._null_count += n - dense
         return 0
 
-    cdef int note_all_valid(self, int64_t at, int64_t n) except -1:
-        if self._validity is not None:
-            set_ones(self._validity_bits, at, n)
+    cdef int make_validity(self) except -1 with gil:
+        cdef int64_t size = (self._room + 7) // 8
+        self._validity = pa.allocate_buffer(max(64, size))
+        self._validity_bits = <uint8_t*><size_t>self._validity.address
+        memset(self._validity_bits, 0, size)
         return 0
 
-    cdef int append_codes(self, Scratch scratch, const uint32_t* codes, int64_t n) except -1:
+    cdef void note_all_valid(self, int64_t at, int64_t n) noexcept nogil:
+        if self._validity_bits != NULL:
+            set_ones(self._validity_bits, at, n)
+
+    cdef int append_codes(self, Scratch scratch, const uint32_t* codes, int64_t n) except -1 nogil:
         """Adds the values that codes stand for; the codes were checked."""
-        raise UnsupportedPageError("no dictionary of these")
+        return give_up(b"no dictionary of these")
 
     def finish_dictionary(self, Dictionary dictionary):
         """The values of the dictionary, in its order."""
@@ -479,7 +496,8 @@ cdef class Builder:
         for i in range(n):
             codes[i] = <uint32_t>i
         if n:
-            self.append_codes(scratch, codes, n)
+            with nogil:
+                self.append_codes(scratch, codes, n)
         self.row_count += n
         return self.finish()
 
@@ -492,30 +510,35 @@ cdef class Builder:
     def _buffers(self):
         return [self._validity, self._values]
 
-    cdef uint32_t* codes(self, PageReader reader, const int32_t* positions, int64_t n) except NULL:
+    cdef bint may_share(self) noexcept:
+        """Whether values may point into pages."""
+        return False
+
+    cdef uint32_t* codes(self, PageReader reader, const int32_t* positions,
+                         int64_t n) except NULL nogil:
         """The codes at positions of the open page, each inside the dictionary."""
         cdef lm_hybrid runs
-        cdef Dictionary dictionary = self._dictionary
         cdef uint32_t* codes = <uint32_t*>reader.scratch.room(CODES, n * 4 + 64)
-        cdef uint32_t limit
         cdef int status
-        if dictionary is None:
-            raise PageError("the page is dictionary-coded, and the chunk has no dictionary")
+        if self._code_limit < 0:
+            with gil:
+                raise PageError("the page is dictionary-coded, and the chunk has no dictionary")
         if reader.values >= reader.values_end:
-            if n == 0:
-                return codes
-            raise PageError(_STATUS[LM_SHORT])
-        limit = <uint32_t>dictionary.value_count
-        with nogil:
-            status = lm_hybrid_open(&runs, reader.values + 1, reader.values_end, reader.values[0])
-            if not status:
-                if positions == NULL:
-                    status = lm_hybrid_codes(&runs, n, limit, codes)
-                else:
-                    status = lm_hybrid_codes_at(&runs, positions, n, limit, codes)
+            if n:
+                fail(LM_SHORT)
+            return codes
+        status = lm_hybrid_open(&runs, reader.values + 1, reader.values_end, reader.values[0])
+        if not status and positions == NULL:
+            status = lm_hybrid_codes(&runs, n, <uint32_t>self._code_limit, codes)
+        elif not status:
+            status = lm_hybrid_codes_at(&runs, positions, n, <uint32_t>self._code_limit, codes)
         if status:
-            raise PageError(_STATUS[status])
+            fail(status)
         return codes
+
+    cdef void set_dictionary(self, Dictionary dictionary) noexcept:
+        self._dictionary = dictionary
+        self._code_limit = -1 if dictionary is None else dictionary.value_count
 
 
 cdef void set_ones(uint8_t* bitmap, int64_t at, int64_t n) noexcept nogil:
@@ -543,37 +566,36 @@ cdef class FixedBuilder(Builder):
     """
 
     cdef int64_t _stored
+    cdef const uint8_t* _table
 
     def __cinit__(self, data_type, int64_t stored, int64_t given, Dictionary dictionary=None):
         self._data_type = data_type
         self._stored = stored
         self._width = given
-        self._dictionary = dictionary
+        self._table = NULL
+        self.set_dictionary(dictionary)
 
-    cdef int append(self, PageReader reader, const int32_t* positions, int64_t n) except -1:
+    cdef int append(self, PageReader reader, const int32_t* positions, int64_t n) except -1 nogil:
         cdef uint8_t* out = self._data + self.row_count * self._width
-        cdef int status = LM_OK
         if reader.encoding == PLAIN:
             if reader.values_end - reader.values < reader.value_count * self._stored:
-                raise PageError(_STATUS[LM_SHORT])
-            with nogil:
-                status = lm_gather(reader.values, positions, n, self._stored, self._width, out)
+                fail(LM_SHORT)
+            if lm_gather(reader.values, positions, n, self._stored, self._width, out):
+                give_up(b"no such width")
         elif is_coded(reader.encoding):
             self.append_codes(reader.scratch, self.codes(reader, positions, n), n)
         else:
-            raise UnsupportedPageError("an encoding that is left to PyArrow")
-        if status:
-            raise UnsupportedPageError("no such width")
+            give_up(b"an encoding that is left to PyArrow")
         self.row_count += n
         return 0
 
-    cdef int append_codes(self, Scratch scratch, const uint32_t* codes, int64_t n) except -1:
-        cdef uint8_t* out = self._data + self.row_count * self._width
-        cdef const uint8_t* table
-        if n:
-            table = (<Dictionary>self._dictionary).table(self._stored, self._width)
-            with nogil:
-                lm_take(table, codes, n, self._width, out)
+    cdef int append_codes(self, Scratch scratch, const uint32_t* codes, int64_t n) except -1 nogil:
+        if n == 0:
+            return 0
+        if self._table == NULL:
+            with gil:
+                self._table = self._dictionary.table(self._stored, self._width)
+        lm_take(self._table, codes, n, self._width, self._data + self.row_count * self._width)
         return 0
 
 
@@ -584,7 +606,7 @@ cdef class BooleanBuilder(Builder):
         self._data_type = pa.bool_()
         self._width = 1
 
-    cdef int append(self, PageReader reader, const int32_t* positions, int64_t n) except -1:
+    cdef int append(self, PageReader reader, const int32_t* positions, int64_t n) except -1 nogil:
         cdef uint8_t* out = self._data + self.row_count
         cdef uint8_t* every
         cdef const uint8_t* bits = reader.values
@@ -594,28 +616,25 @@ cdef class BooleanBuilder(Builder):
         cdef int status
         if reader.encoding == PLAIN:
             if (reader.values_end - bits) * 8 < reader.value_count:
-                raise PageError(_STATUS[LM_SHORT])
-            with nogil:
-                for i in range(n):
-                    at = i if positions == NULL else positions[i]
-                    out[i] = bits[at >> 3] >> (at & 7) & 1
+                fail(LM_SHORT)
+            for i in range(n):
+                at = i if positions == NULL else positions[i]
+                out[i] = bits[at >> 3] >> (at & 7) & 1
         elif reader.encoding == RLE:
             if reader.values_end - bits < 4:
-                raise PageError(_STATUS[LM_SHORT])
+                fail(LM_SHORT)
             memcpy(&length, bits, 4)
             if length < 0 or length > reader.values_end - bits - 4:
-                raise PageError(_STATUS[LM_SHORT])
+                fail(LM_SHORT)
             every = <uint8_t*>reader.scratch.room(CODES, reader.value_count + 8)
-            with nogil:
-                lm_hybrid_open(&runs, bits + 4, bits + 4 + length, 1)
-                status = lm_hybrid_levels(&runs, reader.value_count, 1, every, &count)
-                if not status:
-                    for i in range(n):
-                        out[i] = every[i if positions == NULL else positions[i]]
+            lm_hybrid_open(&runs, bits + 4, bits + 4 + length, 1)
+            status = lm_hybrid_levels(&runs, reader.value_count, 1, every, &count)
             if status:
-                raise PageError(_STATUS[status])
+                fail(status)
+            for i in range(n):
+                out[i] = every[i if positions == NULL else positions[i]]
         else:
-            raise UnsupportedPageError("an encoding that is left to PyArrow")
+            give_up(b"an encoding that is left to PyArrow")
         self.row_count += n
         return 0
 
@@ -643,6 +662,12 @@ cdef class TextBuilder(Builder):
     cdef bint _is_view
     cdef list _buffer_list
     cdef object _block
+    cdef bint _is_block_last  # whether the block is the last buffer of the list
+    cdef uint32_t _last_buffer
+    # Of the dictionary, once they are needed.
+    cdef const uint8_t* _views
+    cdef const uint32_t* _starts
+    cdef const uint32_t* _lengths
     cdef uint8_t* _block_data
     cdef int64_t _block_size
     cdef int64_t _block_used
@@ -651,7 +676,10 @@ cdef class TextBuilder(Builder):
 
     def __cinit__(self, data_type, Dictionary dictionary=None, *, bint is_text, bint is_view):
         self._data_type = data_type
-        self._dictionary = dictionary
+        self.set_dictionary(dictionary)
+        self._views = NULL
+        self._starts = self._lengths = NULL
+        self._is_block_last = False
         self._is_text = is_text
         self._is_view = is_view
         self._width = 16 if is_view else 4
@@ -661,9 +689,12 @@ cdef class TextBuilder(Builder):
         self._block_used = 0
         self._byte_count = 0
 
-    cdef int reserve(self, int64_t more) except -1:
+    cdef bint may_share(self) noexcept:
+        return self._is_view
+
+    cdef int grow(self, int64_t room) except -1 with gil:
         is_first = self._values is None
-        Builder.reserve(self, more)
+        Builder.grow(self, room)
         if is_first and not self._is_view:
             (<int32_t*>self._data)[0] = 0
             self._block = pa.allocate_buffer(BLOCK_BYTES, resizable=True)
@@ -671,152 +702,140 @@ cdef class TextBuilder(Builder):
             self._block_size = BLOCK_BYTES
         return 0
 
-    cdef int append(self, PageReader reader, const int32_t* positions, int64_t n) except -1:
+    cdef int append(self, PageReader reader, const int32_t* positions, int64_t n) except -1 nogil:
         if reader.encoding == PLAIN:
             self.append_plain(reader, positions, n)
         elif is_coded(reader.encoding):
             self.append_codes(reader.scratch, self.codes(reader, positions, n), n)
         else:
-            raise UnsupportedPageError("an encoding that is left to PyArrow")
+            give_up(b"an encoding that is left to PyArrow")
         self.row_count += n
         return 0
 
-    cdef int append_plain(self, PageReader reader, const int32_t* positions, int64_t n) except -1:
+    cdef int append_plain(self, PageReader reader, const int32_t* positions,
+                          int64_t n) except -1 nogil:
         cdef uint32_t* starts = <uint32_t*>reader.scratch.room(STARTS, n * 4 + 64)
         cdef uint32_t* lengths = <uint32_t*>reader.scratch.room(LENGTHS, n * 4 + 64)
         cdef int64_t total = 0, total_long = 0, bad = 0
         cdef int status
-        with nogil:
-            status = lm_locate(reader.values, reader.values_end, positions, n, starts, lengths,
-                               &total, &total_long)
-            if not status and self._is_text:
-                status = lm_check_utf8(reader.values, starts, lengths, n, &bad)
+        status = lm_locate(reader.values, reader.values_end, positions, n, starts, lengths, &total,
+                           &total_long)
+        if not status and self._is_text:
+            status = lm_check_utf8(reader.values, starts, lengths, n, &bad)
         if status:
-            raise (TextError if status == LM_BAD_UTF8 else PageError)(_STATUS[status])
+            fail(status)
         if not self._is_view:
             return self.append_bytes(reader.values, starts, lengths, n, total)
         return self.append_views(reader, starts, lengths, n, total_long)
 
-    cdef int append_views(self, PageReader reader, const uint32_t* starts, const uint32_t* lengths,
-                          int64_t n, int64_t total_long) except -1:
+    cdef int append_views(self, PageReader reader, uint32_t* starts, const uint32_t* lengths,
+                          int64_t n, int64_t total_long) except -1 nogil:
         cdef lm_view* out = <lm_view*>(self._data + self.row_count * 16)
         cdef const uint8_t* page = reader.values
         cdef int64_t lead = reader.values - reader.body_data
-        cdef uint32_t buffer
-        cdef uint32_t* shifted = <uint32_t*>starts
         cdef int64_t i
         if total_long == 0:
-            with nogil:
-                lm_views_into(page, starts, lengths, n, 0, out)
-            return 0
-        if (
-            not reader.is_borrowed
+            lm_views_into(page, starts, lengths, n, 0, out)
+        elif (
+            reader.is_owned
             and total_long * SMALLEST_SHARE >= reader.values_end - reader.values
             and reader.values_end - reader.body_data <= 0x7FFFFFFF
         ):
-            buffer = len(self._buffer_list)
-            self._buffer_list.append(reader.body)
-            with nogil:
-                for i in range(n):
-                    shifted[i] += <uint32_t>lead
-                lm_views_into(reader.body_data, starts, lengths, n, buffer, out)
-            return 0
-        self.make_block(total_long)
-        buffer = len(self._buffer_list) - 1
-        with nogil:
-            lm_views_copied(page, starts, lengths, n, buffer, self._block_data,
+            self.share(reader)
+            for i in range(n):
+                starts[i] += <uint32_t>lead
+            lm_views_into(reader.body_data, starts, lengths, n, self._last_buffer, out)
+        else:
+            if not self._is_block_last or self._block_size - self._block_used < total_long:
+                self.make_block(total_long)
+            lm_views_copied(page, starts, lengths, n, self._last_buffer, self._block_data,
                             <uint32_t>self._block_used, out)
-        self._block_used += total_long
+            self._block_used += total_long
         return 0
 
-    cdef int make_block(self, int64_t size) except -1:
-        """Room for so many bytes in the last buffer of the list."""
-        count = len(self._buffer_list)
-        is_last = count and self._buffer_list[count - 1] is self._block
-        if is_last and self._block_size - self._block_used >= size:
-            return 0
+    cdef int share(self, PageReader reader) except -1 with gil:
+        """Lets views point into the open page."""
+        self._last_buffer = len(self._buffer_list)
+        self._buffer_list.append(reader.body)
+        self._is_block_last = False
+        return 0
+
+    cdef int make_block(self, int64_t size) except -1 with gil:
+        """Room for so many bytes in a new buffer of the list."""
         self._block_size = max(size, min(LARGEST_BLOCK_BYTES, max(BLOCK_BYTES, 2 * self._block_size)))
         if self._block_size > 0x7FFFFFFF:
             raise UnsupportedPageError("more text than a view can point to")
         self._block = pa.allocate_buffer(self._block_size)
         self._block_data = <uint8_t*><size_t>self._block.address
         self._block_used = 0
+        self._last_buffer = len(self._buffer_list)
         self._buffer_list.append(self._block)
+        self._is_block_last = True
         return 0
 
     cdef int append_bytes(self, const uint8_t* page, const uint32_t* starts, const uint32_t* lengths,
-                          int64_t n, int64_t total) except -1:
+                          int64_t n, int64_t total) except -1 nogil:
         """Adds values to one buffer of bytes."""
         cdef int32_t* ends = <int32_t*>self._data + self.row_count + 1
         cdef int64_t size = self._byte_count + total
         if size > 0x7FFFFFFF:
-            raise UnsupportedPageError("more text than 32-bit offsets can say")
+            give_up(b"more text than 32-bit offsets can say")
         if size > self._block_size:
-            self._block_size = min(0x7FFFFFFF, max(size, 2 * self._block_size))
-            self._block.resize(self._block_size)
-            self._block_data = <uint8_t*><size_t>self._block.address
-        with nogil:
-            lm_copy_values(page, starts, lengths, n, self._block_data, self._byte_count, ends)
+            self.grow_block(size)
+        lm_copy_values(page, starts, lengths, n, self._block_data, self._byte_count, ends)
         self._byte_count = size
         return 0
 
-    cdef int append_codes(self, Scratch scratch, const uint32_t* codes, int64_t n) except -1:
-        cdef Dictionary dictionary = self._dictionary
-        cdef uint8_t* out = self._data + self.row_count * 16
-        cdef const uint8_t* views
-        cdef uint32_t* starts
-        cdef uint32_t* lengths
-        cdef uint32_t[::1] all_starts, all_lengths
-        cdef int64_t i, total = 0
-        if n == 0:
-            return 0
-        if n * FEW_CODES < dictionary.value_count:
-            return self.append_few_codes(scratch, codes, n)
-        if self._is_text:
-            dictionary.check_text()
-        if self._is_view:
-            views = dictionary.views()
-            with nogil:
-                lm_take(views, codes, n, 16, out)
-            return 0
-        dictionary.locate()
-        all_starts, all_lengths = dictionary._starts, dictionary._lengths
-        starts = <uint32_t*>scratch.room(STARTS, n * 4 + 64)
-        lengths = <uint32_t*>scratch.room(LENGTHS, n * 4 + 64)
-        with nogil:
-            for i in range(n):
-                starts[i] = all_starts[codes[i]]
-                lengths[i] = all_lengths[codes[i]]
-                total += lengths[i]
-        return self.append_bytes(dictionary.values, starts, lengths, n, total)
-
-    cdef int append_few_codes(self, Scratch scratch, const uint32_t* codes, int64_t n) except -1:
-        """Adds the values of a few codes of a large dictionary, of which no more is looked at."""
-        cdef Dictionary dictionary = self._dictionary
-        cdef uint32_t* starts = <uint32_t*>scratch.room(STARTS, n * 4 + 64)
-        cdef uint32_t* lengths = <uint32_t*>scratch.room(LENGTHS, n * 4 + 64)
-        cdef uint32_t[::1] all_starts, all_lengths
-        cdef lm_view* out = <lm_view*>(self._data + self.row_count * 16)
-        cdef int64_t i, total = 0, bad = 0
-        cdef int status = LM_OK
-        dictionary.locate()
-        all_starts, all_lengths = dictionary._starts, dictionary._lengths
-        with nogil:
-            for i in range(n):
-                starts[i] = all_starts[codes[i]]
-                lengths[i] = all_lengths[codes[i]]
-                total += lengths[i]
-            if self._is_text and not dictionary._is_checked:
-                status = lm_check_utf8(dictionary.values, starts, lengths, n, &bad)
-        if status:
-            raise TextError(f"dictionary value {codes[bad]}: {_STATUS[status]}")
-        if not self._is_view:
-            return self.append_bytes(dictionary.values, starts, lengths, n, total)
-        with nogil:
-            lm_views_into(dictionary.values, starts, lengths, n, 0, out)
+    cdef int grow_block(self, int64_t size) except -1 with gil:
+        self._block_size = min(0x7FFFFFFF, max(size, 2 * self._block_size))
+        self._block.resize(self._block_size)
+        self._block_data = <uint8_t*><size_t>self._block.address
         return 0
 
-    cdef int spread(self, int64_t dense, const uint8_t* valid, int64_t n) except -1:
+    cdef int locate(self) except -1 with gil:
+        """Finds the values of the dictionary."""
+        cdef const uint32_t[::1] starts, lengths
+        self._dictionary.locate()
+        starts, lengths = self._dictionary._starts, self._dictionary._lengths
+        self._starts, self._lengths = &starts[0], &lengths[0]
+        return 0
+
+    cdef int append_codes(self, Scratch scratch, const uint32_t* codes, int64_t n) except -1 nogil:
+        cdef bint is_few = n * FEW_CODES < self._code_limit
+        cdef uint32_t* starts
+        cdef uint32_t* lengths
+        cdef int64_t i, total = 0, bad = 0
+        if n == 0:
+            return 0
+        if self._is_text and not is_few and not self._dictionary._is_checked:
+            with gil:
+                self._dictionary.check_text()
+        if self._is_view and not is_few:
+            if self._views == NULL:
+                with gil:
+                    self._views = self._dictionary.views()
+            lm_take(self._views, codes, n, 16, self._data + self.row_count * 16)
+            return 0
+        if self._starts == NULL:
+            self.locate()
+        starts = <uint32_t*>scratch.room(STARTS, n * 4 + 64)
+        lengths = <uint32_t*>scratch.room(LENGTHS, n * 4 + 64)
+        for i in range(n):
+            starts[i] = self._starts[codes[i]]
+            lengths[i] = self._lengths[codes[i]]
+            total += lengths[i]
+        # Of a few codes of a large dictionary, no more than their values is looked at.
+        if self._is_text and not self._dictionary._is_checked:
+            if lm_check_utf8(self._dictionary.values, starts, lengths, n, &bad):
+                with gil:
+                    raise TextError(f"dictionary value {codes[bad]}: {_STATUS[LM_BAD_UTF8]}")
+        if not self._is_view:
+            return self.append_bytes(self._dictionary.values, starts, lengths, n, total)
+        lm_views_into(self._dictionary.values, starts, lengths, n, 0,
+                      <lm_view*>(self._data + self.row_count * 16))
+        return 0
+
+    cdef int spread(self, int64_t dense, const uint8_t* valid, int64_t n) except -1 nogil:
         cdef int64_t at = self.row_count - dense
         cdef int64_t i, last = dense
         cdef int32_t* ends
@@ -824,10 +843,9 @@ cdef class TextBuilder(Builder):
             return Builder.spread(self, dense, valid, n)
         # A null ends where the value before it does.
         ends = <int32_t*>self._data + at
-        with nogil:
-            for i in range(n, 0, -1):
-                ends[i] = ends[last]
-                last -= valid[i - 1]
+        for i in range(n, 0, -1):
+            ends[i] = ends[last]
+            last -= valid[i - 1]
         self.note_validity(at, dense, valid, n)
         self.row_count = at + n
         return 0
@@ -903,7 +921,7 @@ cdef class _Wanted:
 
 
 cdef int64_t find_positions(PageReader reader, const int32_t* rows, int64_t low, int64_t n,
-                            const int32_t** positions) except -1:
+                            const int32_t** positions) except -1 nogil:
     """Where the wanted rows of the open page are among its values; how many have one."""
     cdef int32_t* found
     cdef uint8_t* wanted_valid
@@ -913,24 +931,15 @@ cdef int64_t find_positions(PageReader reader, const int32_t* rows, int64_t low,
         positions[0] = NULL
         return n
     found = <int32_t*>reader.scratch.room(POSITIONS, n * 4 + 64)
-    if not reader.has_nulls:
-        with nogil:
-            if rows == NULL:
-                for i in range(n):
-                    found[i] = <int32_t>(low - first + i)
-            else:
-                for i in range(n):
-                    found[i] = rows[i] - first
-    else:
-        wanted_valid = <uint8_t*>reader.scratch.room(WANTED_VALID, n + 8)
-        with nogil:
-            if rows == NULL:
-                dense = lm_rank_rows(reader.valid, NULL, n, <int32_t>(low - first), found,
-                                     wanted_valid)
-            else:
-                dense = lm_rank_rows(reader.valid, rows, n, first, found, wanted_valid)
     positions[0] = found
-    return dense
+    if not reader.has_nulls:
+        for i in range(n):
+            found[i] = <int32_t>(low + i if rows == NULL else rows[i]) - first
+        return n
+    wanted_valid = <uint8_t*>reader.scratch.room(WANTED_VALID, n + 8)
+    if rows == NULL:
+        return lm_rank_rows(reader.valid, NULL, n, <int32_t>(low - first), found, wanted_valid)
+    return lm_rank_rows(reader.valid, rows, n, first, found, wanted_valid)
 
 
 def read_rows(PageReader reader, Builder builder, rows, int64_t start, int64_t stop):
@@ -949,30 +958,32 @@ def read_rows(PageReader reader, Builder builder, rows, int64_t start, int64_t s
     cdef _Wanted wanted = _Wanted(rows, start, stop)
     cdef const int32_t* chosen
     cdef const int32_t* positions
-    cdef const uint8_t* valid
     cdef int64_t low, n, dense, at
-    cdef Py_ssize_t page
-    builder.reserve(wanted.count)
-    for page in range(reader.page_count):
-        n = wanted.in_page(reader._first_rows[page], reader._row_ends[page], &chosen, &low)
-        if n < 0:
-            raise PageError("rows of a page that is not at hand")
-        if not n:
-            continue
-        reader.open(page)
-        reader.next_row = wanted.row_after(chosen, low, n)
-        at = builder.row_count
-        try:
-            dense = find_positions(reader, chosen, low, n, &positions)
-            builder.append(reader, positions, dense)
-        except PageError as error:
-            error.page = page
-            raise
-        if reader.has_nulls:
-            valid = <uint8_t*>reader.scratch.room(WANTED_VALID, n + 8)
-            builder.spread(dense, valid, n)
-        else:
-            builder.note_all_valid(at, n)
+    cdef Py_ssize_t page = -1
+    reader.wants_owned = builder.may_share()
+    try:
+        with nogil:
+            builder.reserve(wanted.count)
+            for page in range(reader.page_count):
+                n = wanted.in_page(reader._first_rows[page], reader._row_ends[page], &chosen, &low)
+                if n < 0:
+                    reader._fail(b"rows of a page that is not at hand", page)
+                if not n:
+                    continue
+                reader.open(page)
+                reader.next_row = wanted.row_after(chosen, low, n)
+                at = builder.row_count
+                dense = find_positions(reader, chosen, low, n, &positions)
+                builder.append(reader, positions, dense)
+                if reader.has_nulls:
+                    builder.spread(
+                        dense, <uint8_t*>reader.scratch.room(WANTED_VALID, n + 8), n
+                    )
+                else:
+                    builder.note_all_valid(at, n)
+    except PageError as error:
+        error.page = page
+        raise
     if builder.row_count != wanted.count:
         raise PageError(f"pages hold {builder.row_count} of {wanted.count} rows")
     return builder.finish()
@@ -1007,45 +1018,46 @@ def filter_rows(PageReader reader, ValueTest test, Dictionary dictionary, passes
     cdef int32_t* out
     cdef int32_t* kept
     cdef int64_t low, n, dense, found = 0, kept_count, seen = 0
-    cdef Py_ssize_t page
+    cdef Py_ssize_t page = -1
+    cdef bint is_kept = builder is not None
     if passes is not None and len(passes):
         answers = passes
         answer_data = &answers[0]
         answer_count = answers.shape[0]
-    if builder is not None:
-        if null_passes:
-            raise ValueError("null passes: read the rows afterwards")
-        builder.reserve(0)
-    # In memory that is used again: what passes is copied in the end.
-    out = <int32_t*>reader.scratch.room(PASSED, wanted.count * 4 + 64)
-    for page in range(reader.page_count):
-        n = wanted.in_page(reader._first_rows[page], reader._row_ends[page], &chosen, &low)
-        if n < 0:
-            raise PageError("rows of a page that is not at hand")
-        if not n:
-            continue
-        seen += n
-        reader.open(page)
-        reader.next_row = wanted.row_after(chosen, low, n)
-        try:
-            dense = find_positions(reader, chosen, low, n, &positions)
-            mask = <uint8_t*>reader.scratch.room(MASK, n + 8)
-            match_page(reader, test, answer_data, answer_count, positions, dense, mask)
-            if builder is not None:
-                kept = <int32_t*>reader.scratch.room(ROWS, n * 4 + 64)
-                with nogil:
-                    kept_count = lm_compress_rows(mask, dense, positions, 0, kept)
-                if kept_count:
-                    builder.reserve(kept_count)
-                    builder.append(reader, kept, kept_count)
-        except PageError as error:
-            error.page = page
-            raise
-        valid = <uint8_t*>reader.scratch.room(WANTED_VALID, n + 8)
+    if is_kept and null_passes:
+        raise ValueError("null passes: read the rows afterwards")
+    reader.wants_owned = is_kept and builder.may_share()
+    try:
         with nogil:
-            if reader.has_nulls:
-                lm_spread_mask(mask, dense, valid, n, null_passes)
-            found += lm_compress_rows(mask, n, chosen, <int32_t>low, out + found)
+            if is_kept:
+                builder.reserve(0)
+            # In memory that is used again: what passes is copied in the end.
+            out = <int32_t*>reader.scratch.room(PASSED, wanted.count * 4 + 64)
+            for page in range(reader.page_count):
+                n = wanted.in_page(reader._first_rows[page], reader._row_ends[page], &chosen, &low)
+                if n < 0:
+                    reader._fail(b"rows of a page that is not at hand", page)
+                if not n:
+                    continue
+                seen += n
+                reader.open(page)
+                reader.next_row = wanted.row_after(chosen, low, n)
+                dense = find_positions(reader, chosen, low, n, &positions)
+                mask = <uint8_t*>reader.scratch.room(MASK, n + 8)
+                match_page(reader, test, answer_data, answer_count, positions, dense, mask)
+                if is_kept:
+                    kept = <int32_t*>reader.scratch.room(ROWS, n * 4 + 64)
+                    kept_count = lm_compress_rows(mask, dense, positions, 0, kept)
+                    if kept_count:
+                        builder.reserve(kept_count)
+                        builder.append(reader, kept, kept_count)
+                if reader.has_nulls:
+                    valid = <uint8_t*>reader.scratch.room(WANTED_VALID, n + 8)
+                    lm_spread_mask(mask, dense, valid, n, null_passes)
+                found += lm_compress_rows(mask, n, chosen, <int32_t>low, out + found)
+    except PageError as error:
+        error.page = page
+        raise
     if seen != wanted.count:
         raise PageError(f"pages hold {seen} of {wanted.count} rows")
     passed = np.empty(found, dtype=np.int32)
@@ -1056,7 +1068,7 @@ def filter_rows(PageReader reader, ValueTest test, Dictionary dictionary, passes
 
 
 cdef int match_page(PageReader reader, ValueTest test, const uint8_t* answers, uint32_t answer_count,
-                    const int32_t* positions, int64_t n, uint8_t* mask) except -1:
+                    const int32_t* positions, int64_t n, uint8_t* mask) except -1 nogil:
     """Answers for the values at positions of the open page."""
     cdef lm_hybrid runs
     cdef uint32_t* codes
@@ -1066,27 +1078,24 @@ cdef int match_page(PageReader reader, ValueTest test, const uint8_t* answers, u
         if n == 0:
             return 0
         if answers == NULL or reader.values >= reader.values_end:
-            raise PageError(_STATUS[LM_SHORT])
-        codes = NULL if positions == NULL else <uint32_t*>reader.scratch.room(CODES, n * 4 + 64)
-        with nogil:
-            status = lm_hybrid_open(&runs, reader.values + 1, reader.values_end, reader.values[0])
-            if not status and positions == NULL:
-                status = lm_hybrid_lookup(&runs, n, answers, answer_count, mask)
-            elif not status:
-                status = lm_hybrid_codes_at(&runs, positions, n, answer_count, codes)
-                if not status:
-                    for i in range(n):
-                        mask[i] = answers[codes[i]]
+            fail(LM_SHORT)
+        status = lm_hybrid_open(&runs, reader.values + 1, reader.values_end, reader.values[0])
+        if not status and positions == NULL:
+            status = lm_hybrid_lookup(&runs, n, answers, answer_count, mask)
+        elif not status:
+            codes = <uint32_t*>reader.scratch.room(CODES, n * 4 + 64)
+            status = lm_hybrid_codes_at(&runs, positions, n, answer_count, codes)
+            if not status:
+                for i in range(n):
+                    mask[i] = answers[codes[i]]
     elif reader.encoding == PLAIN:
         if test is None:
-            raise UnsupportedPageError("a page that the condition cannot be tested on")
-        with nogil:
-            status = test.test(reader.values, reader.values_end, reader.value_count, positions, n,
-                               mask)
+            give_up(b"a page that the condition cannot be tested on")
+        status = test.test(reader.values, reader.values_end, reader.value_count, positions, n, mask)
     else:
-        raise UnsupportedPageError("an encoding that is left to PyArrow")
+        give_up(b"an encoding that is left to PyArrow")
     if status:
-        raise PageError(_STATUS[status])
+        fail(status)
     return 0
 
 

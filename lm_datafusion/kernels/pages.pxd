@@ -15,16 +15,32 @@ cdef struct PageHeader:
 cdef int read_page_header(const uint8_t* data, int64_t size, PageHeader* header) noexcept nogil
 
 cdef enum:
-    SLOTS = 9
+    SLOTS = 10
+    # The slot of a decompressed page.
+    BODY = 9
+
+ctypedef size_t (*zstd_decompress)(void*, void*, size_t, const void*, size_t) noexcept nogil
+ctypedef size_t (*zstd_free)(void*) noexcept nogil
+ctypedef void* (*zstd_create)() noexcept nogil
+
+cdef class Codec:
+    cdef void* _context
+    cdef zstd_decompress _zstd
+    cdef zstd_free _free
+    cdef int decompress(self, const uint8_t* packed, int64_t length, uint8_t* out,
+                        int64_t size) noexcept nogil
 
 cdef class Scratch:
     cdef void* _memory[SLOTS]
     cdef int64_t _sizes[SLOTS]
-    cdef void* room(self, int slot, int64_t size) except NULL
+    cdef void* room(self, int slot, int64_t size) except NULL nogil
+    cdef void give(self, int slot, void* memory, int64_t size) noexcept nogil
 
 cdef class PageReader:
     cdef object _buffer
     cdef object _decompress
+    cdef Codec _codec
+    cdef bint _is_packed
     cdef const uint8_t* _data
     cdef int64_t _size
     cdef const int64_t[::1] _numbers
@@ -35,17 +51,29 @@ cdef class PageReader:
     cdef readonly Py_ssize_t page_count
     cdef readonly int64_t rows_decoded
     cdef Scratch scratch
+    # The page that was opened last.
     cdef int64_t _kept_page
     cdef PageHeader _kept_header
+    cdef int64_t _kept_size
     cdef object _kept_raw
+    cdef const uint8_t* _kept_raw_data  # NULL without `_kept_raw`
+    cdef int64_t _kept_raw_size
+    cdef void* _kept_memory  # of its body, taken from a scratch
+    cdef int64_t _kept_memory_size
     cdef int64_t _raw_start
     cdef int64_t _raw_stop
-    cdef object _page_buffer
     cdef const uint8_t* _page_data
-    cdef bint _is_body_enough(self) noexcept
+    cdef bint _is_body_enough(self) noexcept nogil
+    cdef void _forget_kept(self) noexcept nogil
+    cdef bint _is_in_scratch(self) noexcept nogil
+    cdef int _keep(self) except -1
+    cdef int _own_body(self, int64_t size) except -1 with gil
+    cdef int _fail(self, const char* message, Py_ssize_t page) except -1 with gil
     # The page that is open.
     cdef object body
-    cdef bint is_borrowed  # whether the body is memory that will be used again
+    cdef bint wants_owned  # whether `body` is to be a buffer that values may point into
+    cdef bint is_owned  # whether it is
+    cdef bint is_borrowed  # whether the page is not compressed: its body is where it was fetched to
     cdef const uint8_t* body_data
     cdef const uint8_t* values
     cdef const uint8_t* values_end
@@ -57,6 +85,9 @@ cdef class PageReader:
     cdef bint has_nulls
     cdef int64_t next_row  # behind the last row that was asked for
 
-    cdef int open(self, Py_ssize_t page) except -1
-    cdef int _open_body(self, Py_ssize_t page, int64_t start, PageHeader* header, int64_t levels) except -1
-    cdef int _open_levels(self, Py_ssize_t page, int64_t start, PageHeader* header) except -1
+    cdef int open(self, Py_ssize_t page) except -1 nogil
+    cdef int _open_body(self, Py_ssize_t page, int64_t start, PageHeader* header,
+                        int64_t levels) except -1 nogil
+    cdef int _decompress_owned(self, Py_ssize_t page, const uint8_t* packed, int64_t length,
+                               int64_t size) except -1 with gil
+    cdef int _open_levels(self, Py_ssize_t page, int64_t start, PageHeader* header) except -1 nogil

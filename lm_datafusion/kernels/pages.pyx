@@ -10,11 +10,11 @@ Invariant: bytes are hostile until checked. A size, count or level that does not
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport uint32_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 import numpy as np
-from pyarrow import allocate_buffer, py_buffer
+from pyarrow import allocate_buffer, foreign_buffer, py_buffer
 
 cdef extern from "hybrid.h":
     int LM_OK, LM_SHORT, LM_BAD_RUN, LM_BAD_CODE, LM_BAD_LENGTH, LM_BAD_UTF8, LM_TOO_LONG
@@ -451,22 +451,56 @@ cdef list _read_list(Cursor* cursor, int kind):
     return found
 
 
-def decompress_snappy(buffer, int64_t size):
-    """A Snappy page, as `pyarrow.Codec.decompress` gives it.
+cdef class Codec:
+    """Decompresses pages in C: Snappy, or Zstandard where its library was found.
 
-    Raises:
-        PageError: It does not decompress to so many bytes.
+    A Zstandard context is kept from page to page, so a codec is for one thread at a time.
+
+    Args:
+        zstd: Addresses of `ZSTD_createDCtx`, `ZSTD_freeDCtx` and `ZSTD_decompressDCtx`; None for
+            Snappy.
     """
-    cdef const uint8_t* data = <const uint8_t*><size_t>buffer.address
-    cdef int64_t length = buffer.size
-    cdef int status
-    found = allocate_buffer(size)
-    cdef uint8_t* out = <uint8_t*><size_t>found.address
-    with nogil:
-        status = lm_snappy(data, length, out, size)
-    if status:
-        raise PageError("the page is no Snappy of its size")
-    return found
+
+    def __cinit__(self, zstd=None):
+        cdef zstd_create create
+        self._context = NULL
+        self._zstd = NULL
+        if zstd is not None:
+            create = <zstd_create><size_t>zstd[0]
+            self._free = <zstd_free><size_t>zstd[1]
+            self._zstd = <zstd_decompress><size_t>zstd[2]
+            self._context = create()
+            if self._context == NULL:
+                raise MemoryError
+
+    def __dealloc__(self):
+        if self._context != NULL:
+            self._free(self._context)
+
+    cdef int decompress(self, const uint8_t* packed, int64_t length, uint8_t* out,
+                        int64_t size) noexcept nogil:
+        """0 if the bytes came to exactly the size asked for."""
+        if self._zstd == NULL:
+            return lm_snappy(packed, length, out, size)
+        # An error is a size that no page has.
+        return self._zstd(self._context, out, <size_t>size, packed, <size_t>length) != <size_t>size
+
+    def __call__(self, buffer, int64_t size):
+        """A decompressed `pyarrow.Buffer`.
+
+        Raises:
+            PageError: The bytes do not come to so many.
+        """
+        cdef const uint8_t* data = <const uint8_t*><size_t>buffer.address
+        cdef int64_t length = buffer.size
+        cdef int status
+        found = allocate_buffer(size)
+        cdef uint8_t* out = <uint8_t*><size_t>found.address
+        with nogil:
+            status = self.decompress(data, length, out, size)
+        if status:
+            raise PageError(f"the page does not decompress to {size} bytes")
+        return found
 
 
 def measure_lz4(buffer):
@@ -482,7 +516,10 @@ def measure_lz4(buffer):
 
 
 cdef class Scratch:
-    """Memory that pages are worked on in; kept by a thread, so that it is fresh only once."""
+    """Memory that pages are worked on in; used again, so that it is fresh only once.
+
+    For one thread at a time.
+    """
 
     def __cinit__(self):
         cdef int i
@@ -495,21 +532,41 @@ cdef class Scratch:
         for i in range(SLOTS):
             free(self._memory[i])
 
-    cdef void* room(self, int slot, int64_t size) except NULL:
+    cdef void* room(self, int slot, int64_t size) except NULL nogil:
         """At least `size` bytes in a slot; what they held before is lost or not."""
-        cdef void* memory
         if self._sizes[slot] < size:
             size = size + size // 4 + 4096
-            memory = realloc(self._memory[slot], <size_t>size)
-            if memory == NULL:
-                raise MemoryError
-            self._memory[slot] = memory
+            # Nothing is copied: what was there is not needed.
+            free(self._memory[slot])
+            self._sizes[slot] = 0
+            self._memory[slot] = malloc(<size_t>size)
+            if self._memory[slot] == NULL:
+                with gil:
+                    raise MemoryError
             self._sizes[slot] = size
         return self._memory[slot]
 
+    cdef void give(self, int slot, void* memory, int64_t size) noexcept nogil:
+        """Takes memory for a slot, or frees it if the slot has more."""
+        if self._sizes[slot] >= size:
+            free(memory)
+            return
+        free(self._memory[slot])
+        self._memory[slot] = memory
+        self._sizes[slot] = size
+
+    def trim(self, int64_t limit):
+        """Frees what is larger than a limit."""
+        cdef int slot
+        for slot in range(SLOTS):
+            if self._sizes[slot] > limit:
+                free(self._memory[slot])
+                self._memory[slot] = NULL
+                self._sizes[slot] = 0
+
 
 cdef class PageReader:
-    """The pages of a flat column, opened one at a time.
+    """The pages of a flat column, opened one at a time, without Python's lock.
 
     The page that was opened last stays decompressed: the rows asked for next often begin in it.
 
@@ -524,14 +581,19 @@ cdef class PageReader:
         self.page_count = 0
         self.rows_decoded = 0
         self._kept_page = -1
+        self._kept_raw_data = NULL
+        self._kept_memory = NULL
+
+    def __dealloc__(self):
+        free(self._kept_memory)
 
     def set_pages(self, Scratch scratch, decompress, buffer, numbers, starts, first_rows, row_ends):
         """Says which pages are at hand.
 
         Args:
             scratch: Memory of this thread to work in.
-            decompress: Gives exactly so many bytes of a buffer or raises, as those of
-                `formats.parquet.codecs`; None if pages are not compressed.
+            decompress: A `Codec`, or what gives exactly so many bytes of a buffer or raises, as
+                those of `formats.parquet.codecs`; None if pages are not compressed.
             buffer: A `pyarrow.Buffer` with the pages; it may be used again afterwards.
             numbers: The number of each page in its chunk, ascending.
             starts: Where the header of each page begins in the buffer; -1 for `kept_page`, if that
@@ -544,10 +606,12 @@ cdef class PageReader:
         """
         cdef int64_t behind = 0
         cdef Py_ssize_t page
-        if self.kept_page < 0:
-            self._kept_page = -1  # it was in pages that nobody released
         self.scratch = scratch
+        if self.kept_page < 0:
+            self._forget_kept()  # it was in pages that nobody released
         self._decompress = decompress
+        self._is_packed = decompress is not None
+        self._codec = decompress if isinstance(decompress, Codec) else None
         self._buffer = buffer
         self._data = <const uint8_t*><size_t>buffer.address
         self._size = buffer.size
@@ -556,6 +620,7 @@ cdef class PageReader:
         self._first_rows = first_rows
         self._row_ends = row_ends
         self.page_count = 0
+        self.wants_owned = False
         if not (
             self._starts.shape[0] == self._first_rows.shape[0] == self._row_ends.shape[0]
             == self._numbers.shape[0]
@@ -571,72 +636,101 @@ cdef class PageReader:
     @property
     def kept_page(self):
         """The number of a page that need not be fetched again; -1 if there is none."""
-        if self._kept_page >= 0 and (self._kept_raw is not None or self._is_body_enough()):
-            return self._kept_page
-        return -1
+        if self._kept_page < 0 or self._is_in_scratch():
+            return -1
+        return self._kept_page if self._kept_raw_data != NULL or self._is_body_enough() else -1
 
-    cdef bint _is_body_enough(self) noexcept:
+    cdef bint _is_body_enough(self) noexcept nogil:
         """Whether what was decompressed of the page is all that is needed of it."""
         # The levels of a V2 page stand outside of it.
-        is_whole = self._kept_header.kind == DATA_V1 or not self._max_definition_level
-        return is_whole and not self.is_borrowed
+        return (
+            self._kept_header.kind == DATA_V1 or not self._max_definition_level
+        ) and not self.is_borrowed
+
+    cdef void _forget_kept(self) noexcept nogil:
+        """Lets go of the page that was opened last; its bytes as fetched go with the next."""
+        self._kept_page = -1
+        self._kept_raw_data = NULL
+        if self._kept_memory != NULL:
+            if self.scratch is None:
+                free(self._kept_memory)
+            else:
+                self.scratch.give(BODY, self._kept_memory, self._kept_memory_size)
+            self._kept_memory = NULL
 
     def release(self):
         """Lets go of the pages at hand; of the one opened last only if all its rows were read."""
         if self._kept_page >= 0:
             if self.next_row >= self.first_row + self.row_count:
-                self._kept_page = -1
-            elif not self._is_body_enough() and self._kept_raw is None:
-                raw = self._buffer.slice(self._raw_start, self._raw_stop - self._raw_start)
-                self._kept_raw = py_buffer(raw.to_pybytes())
-        if self._kept_page < 0:
+                self._forget_kept()
+            else:
+                self._keep()
+        if self._kept_raw_data == NULL:
             self._kept_raw = None
-        if self._kept_page < 0 or self.is_borrowed:
+        if self._kept_page < 0 or not self.is_owned:
             self.body = None
-        self._buffer = self._decompress = self._page_buffer = None
+        self._buffer = self._decompress = None
+        self._codec = None
         self.scratch = None
         self._data = self._page_data = NULL
         self._size = 0
         self.page_count = 0
 
-    cdef int open(self, Py_ssize_t page) except -1:
+    cdef int _keep(self) except -1:
+        """Takes along what the scratch and the fetched bytes have of the page opened last."""
+        if self._is_in_scratch():
+            self._kept_memory = self.scratch._memory[BODY]
+            self._kept_memory_size = self.scratch._sizes[BODY]
+            self.scratch._memory[BODY] = NULL
+            self.scratch._sizes[BODY] = 0
+        if self._kept_raw_data == NULL and not self._is_body_enough():
+            raw = self._buffer.slice(self._raw_start, self._raw_stop - self._raw_start)
+            self._kept_raw = py_buffer(raw.to_pybytes())
+            self._kept_raw_data = <const uint8_t*><size_t>self._kept_raw.address
+            self._kept_raw_size = self._kept_raw.size
+        return 0
+
+    cdef bint _is_in_scratch(self) noexcept nogil:
+        """Whether the body of the page opened last is in memory that is used again."""
+        return not self.is_borrowed and not self.is_owned and self._kept_memory == NULL
+
+    cdef int _fail(self, const char* message, Py_ssize_t page) except -1 with gil:
+        raise PageError(message.decode(), page)
+
+    cdef int open(self, Py_ssize_t page) except -1 nogil:
         """Decompresses a page and reads its levels."""
         cdef PageHeader header
         cdef int64_t start = self._starts[page], body_start = 0, levels = 0, rows
         cdef int64_t size = self._size
-        cdef int status
         self._page_data = self._data
-        self._page_buffer = self._buffer
         if self._kept_page != self._numbers[page]:
-            self._kept_page = -1
-            self._kept_raw = None
-        elif start == -1 and self._kept_raw is not None:
-            self._page_buffer = self._kept_raw
-            self._page_data = <const uint8_t*><size_t>self._kept_raw.address
-            size, start = self._kept_raw.size, 0
+            self._forget_kept()
+        elif start == -1 and self._kept_raw_data != NULL:
+            self._page_data = self._kept_raw_data
+            size, start = self._kept_raw_size, 0
         if start == -1 and self._kept_page >= 0 and self._is_body_enough():
             header = self._kept_header
         else:
             if start < 0 or start >= size:
-                raise PageError("the page lies outside the bytes at hand", page)
-            status = read_page_header(self._page_data + start, size - start, &header)
-            if status:
-                raise PageError("no page header", page)
+                self._fail(b"the page lies outside the bytes at hand", page)
+            if read_page_header(self._page_data + start, size - start, &header):
+                self._fail(b"no page header", page)
             if header.kind != DATA_V1 and header.kind != DATA_V2:
-                raise PageError("not a data page", page)
+                self._fail(b"not a data page", page)
             body_start = start + header.header_bytes
             if header.compressed_size > size - body_start:
-                raise PageError("the page ends outside the bytes at hand", page)
+                self._fail(b"the page ends outside the bytes at hand", page)
             self._raw_start, self._raw_stop = start, body_start + header.compressed_size
         rows = self._row_ends[page] - self._first_rows[page]
         if header.num_values != rows or rows < 0:
-            raise PageError(f"the page has {header.num_values} values for {rows} rows", page)
+            with gil:
+                raise PageError(f"the page has {header.num_values} values for {rows} rows", page)
         self.first_row = self._first_rows[page]
         self.row_count = rows
         self.encoding = header.encoding
         if header.kind == DATA_V2:
             if header.repetition_bytes:
-                raise PageError("a flat column has repetition levels", page)
+                self._fail(b"a flat column has repetition levels", page)
             levels = header.definition_bytes
         self._open_body(page, body_start, &header, levels)
         self.has_nulls = False
@@ -644,69 +738,106 @@ cdef class PageReader:
         if self._max_definition_level:
             self._open_levels(page, body_start, &header)
         elif levels:
-            raise PageError("a required column has definition levels", page)
+            self._fail(b"a required column has definition levels", page)
         self.rows_decoded += rows
         return 0
 
     cdef int _open_body(self, Py_ssize_t page, int64_t start, PageHeader* header,
-                        int64_t levels) except -1:
+                        int64_t levels) except -1 nogil:
         """Points `values` at what follows the levels of a V2 page, or at all of a V1 page."""
         cdef int64_t size = header.uncompressed_size - levels
-        if self._decompress is None or not header.is_compressed or (
-            size == 0 and header.compressed_size == levels
-        ):
-            if header.compressed_size - levels != size:
-                raise PageError("the sizes of an uncompressed page differ", page)
-            self.body = self._page_buffer
+        cdef int64_t packed_size = header.compressed_size - levels
+        cdef const uint8_t* packed = self._page_data + start + levels
+        cdef uint8_t* room
+        if not self._is_packed or not header.is_compressed or (size == 0 and packed_size == 0):
+            if packed_size != size:
+                self._fail(b"the sizes of an uncompressed page differ", page)
+            self.is_owned = False
             self.is_borrowed = True
             self.body_data = self._page_data
-            self.values = self._page_data + start + levels
-            self._kept_page = self._numbers[page]
-            self._kept_header = header[0]
-        else:
-            # A page that was read again may have become another one.
-            if self._kept_page < 0 or self.is_borrowed or self.body.size != size:
-                self._kept_page = -1
-                packed = self._page_buffer.slice(start + levels, header.compressed_size - levels)
-                try:
-                    self.body = self._decompress(packed, size)
-                except (OSError, ValueError, MemoryError) as error:
-                    raise PageError(f"the page cannot be decompressed: {error}", page) from None
-                if self.body.size != size:
-                    raise PageError(f"the page does not decompress to {size} bytes", page)
-                self.is_borrowed = False
-                self.body_data = <const uint8_t*><size_t>self.body.address
-                self._kept_page = self._numbers[page]
-                self._kept_header = header[0]
+            self.values = packed
+        elif self._kept_page < 0 or self.is_borrowed or self._kept_size != size:
+            self._kept_page = -1
+            if self.wants_owned or self._codec is None:
+                self._decompress_owned(page, packed, packed_size, size)
+            else:
+                room = <uint8_t*>self.scratch.room(BODY, size + 1)
+                if self._codec.decompress(packed, packed_size, room, size):
+                    self._fail(b"the page does not decompress to its size", page)
+                self.body_data = room
+                self.is_owned = False
+            self.is_borrowed = False
             self.values = self.body_data
+        else:
+            # Decompressed before.
+            if self.wants_owned and not self.is_owned:
+                self._own_body(size)
+            self.values = self.body_data
+        self._kept_page = self._numbers[page]
+        self._kept_header = header[0]
+        self._kept_size = size
         self.values_end = self.values + size
         return 0
+    cdef int _decompress_owned(self, Py_ssize_t page, const uint8_t* packed, int64_t length,
+                               int64_t size) except -1 with gil:
+        """Decompresses into a buffer of its own."""
+        cdef uint8_t* out
+        cdef int status
+        if self._codec is not None:
+            found = allocate_buffer(size)
+            out = <uint8_t*><size_t>found.address
+            with nogil:
+                status = self._codec.decompress(packed, length, out, size)
+            if status:
+                self._fail(b"the page does not decompress to its size", page)
+        else:
+            try:
+                found = self._decompress(foreign_buffer(<size_t>packed, length), size)
+            except (OSError, ValueError, MemoryError) as error:
+                raise PageError(f"the page cannot be decompressed: {error}", page) from None
+            if found.size != size:
+                self._fail(b"the page does not decompress to its size", page)
+        self.body = found
+        self.body_data = <const uint8_t*><size_t>found.address
+        self.is_owned = True
+        return 0
 
-    cdef int _open_levels(self, Py_ssize_t page, int64_t start, PageHeader* header) except -1:
+    cdef int _own_body(self, int64_t size) except -1 with gil:
+        """Copies the body to a buffer of its own."""
+        found = allocate_buffer(size)
+        memcpy(<uint8_t*><size_t>found.address, self.body_data, <size_t>size)
+        self.body = found
+        self.body_data = <const uint8_t*><size_t>found.address
+        self.is_owned = True
+        if self._kept_memory != NULL:
+            self.scratch.give(BODY, self._kept_memory, self._kept_memory_size)
+            self._kept_memory = NULL
+        return 0
+
+    cdef int _open_levels(self, Py_ssize_t page, int64_t start,
+                          PageHeader* header) except -1 nogil:
         cdef lm_hybrid runs
         cdef const uint8_t* data
         cdef int32_t length
         cdef int64_t count = 0
-        cdef int status
         if header.kind == DATA_V2:
             data = self._page_data + start
             length = header.definition_bytes
         else:
             if header.definition_bytes != RLE:
-                raise UnsupportedPageError("levels are bit-packed", page)
+                with gil:
+                    raise UnsupportedPageError("levels are bit-packed", page)
             if self.values_end - self.values < 4:
-                raise PageError("the page is too short for its levels", page)
+                self._fail(b"the page is too short for its levels", page)
             memcpy(&length, self.values, 4)
             data = self.values + 4
             if length < 0 or length > self.values_end - data:
-                raise PageError("the levels are longer than the page", page)
+                self._fail(b"the levels are longer than the page", page)
             self.values = data + length
         self.valid = <uint8_t*>self.scratch.room(0, self.row_count + 8)
-        with nogil:
-            lm_hybrid_open(&runs, data, data + length, 1)
-            status = lm_hybrid_levels(&runs, self.row_count, 1, self.valid, &count)
-        if status:
-            raise PageError("the definition levels do not add up", page)
+        lm_hybrid_open(&runs, data, data + length, 1)
+        if lm_hybrid_levels(&runs, self.row_count, 1, self.valid, &count):
+            self._fail(b"the definition levels do not add up", page)
         self.value_count = count
         self.has_nulls = count != self.row_count
         return 0

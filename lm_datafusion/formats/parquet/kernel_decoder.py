@@ -6,7 +6,8 @@ pass a condition.
 1. The page table says which pages hold the rows; only those are fetched, neighbours in one read.
 2. A kernel opens one page after the other, and takes what is wanted from each.
 
-Memory is used again: fetched bytes and a kernel's scratch belong to the thread.
+Memory is used again: fetched bytes and a kernel's scratch are of a workspace, which is one thread's
+for the time of a call.
 
 Invariant: what kernels do not know raises `UnsupportedPageError`, and pages that are not as they
 should be raise `PageError`. Nothing that is handed out points into memory that is used again.
@@ -15,7 +16,6 @@ should be raise `PageError`. Nothing that is handed out points into memory that 
 from __future__ import annotations
 
 import contextlib
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -58,14 +58,14 @@ if TYPE_CHECKING:
 _STORED_WIDTHS: Final = {"INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8}
 # Kept with the facts of the file: most of what reading such a dictionary costs is the call.
 SMALL_DICTIONARY_BYTES: Final = 2048
-# A thread keeps no more room than this for fetched bytes.
+# A workspace keeps no more room than this of one kind.
 LARGEST_ROOM_BYTES: Final = 16 << 20
 # Text is at most this long in one array: its offsets have 32 bits.
 MOST_ROWS: Final = 2**31 - 1
 
 
-class _Workspace(threading.local):
-    """What a thread works with: scratch memory, room for fetched bytes, codecs."""
+class _Workspace:
+    """What a decoder works with: scratch memory, room for fetched bytes, codecs."""
 
     def __init__(self) -> None:
         self.scratch = Scratch()
@@ -92,7 +92,23 @@ class _Workspace(threading.local):
         return found
 
 
-_WORKSPACE: Final = _Workspace()
+# Workspaces that nobody uses. Not thread-local: an engine's threads are new to Python each time it
+# asks for a batch, and what is local to them would be fresh memory every time.
+_WORKSPACES: Final[list[_Workspace]] = []
+
+
+@contextlib.contextmanager
+def _workspace() -> Iterator[_Workspace]:
+    """A workspace for one call."""
+    try:
+        workspace = _WORKSPACES.pop()
+    except IndexError:
+        workspace = _Workspace()
+    try:
+        yield workspace
+    finally:
+        workspace.scratch.trim(LARGEST_ROOM_BYTES)
+        _WORKSPACES.append(workspace)
 
 
 def can_decode(chunk: ChunkFacts, stored: pa.DataType) -> bool:
@@ -170,8 +186,8 @@ class KernelDecoder:
     def read(self, locations: PageLocations, rows: RowSelection) -> pa.Array:
         """Values of rows, in the type that is given."""
         wanted, start, stop = _row_numbers(rows)
-        self._fetch(locations, rows)
-        with self._pages_named():
+        with _workspace() as workspace, self._pages_named():
+            self._fetch(workspace, locations, rows)
             return read_rows(self._reader, self._builder(), wanted, start, stop)
 
     def filter(
@@ -193,56 +209,61 @@ class KernelDecoder:
             is_held: Whether values of the rows that pass are wanted too.
         """
         wanted, start, stop = _row_numbers(rows)
-        self._fetch(locations, rows)
-        dictionary = self._dictionary
-        null_passes = passes is not None and bool(passes[-1])
-        answers: npt.NDArray[np.uint8] | None = None
-        if dictionary is not None:
-            if passes is not None and len(passes) == dictionary.value_count + 1:
-                answers = passes[:-1].view(np.uint8)
-            elif test is not None:
-                answers, null_passes = dictionary.test(test), False
-            else:
-                raise UnsupportedPageError("nobody knows which values of the dictionary pass")
-        builder = self._builder() if is_held and not null_passes else None
-        with self._pages_named():
+        with _workspace() as workspace, self._pages_named():
+            self._fetch(workspace, locations, rows)
+            answers, null_passes = self._dictionary_answers(test, passes)
             found, values = filter_rows(
                 self._reader,
                 test,
-                dictionary,
+                self._dictionary,
                 answers,
                 wanted,
                 start,
                 stop,
                 null_passes=null_passes,
-                builder=builder,
+                builder=self._builder() if is_held and not null_passes else None,
             )
         if len(found) == rows.row_count:
             return rows, values
         return RowSelection.from_rows(found, rows.total_rows), values
+
+    def _dictionary_answers(
+        self, test: ValueTest | None, passes: npt.NDArray[np.bool_] | None
+    ) -> tuple[npt.NDArray[np.uint8] | None, bool]:
+        """Which values of the dictionary pass, if there is one, and whether null does."""
+        dictionary = self._dictionary
+        null_passes = passes is not None and bool(passes[-1])
+        if dictionary is None:
+            return None, null_passes
+        if passes is not None and len(passes) == dictionary.value_count + 1:
+            return passes[:-1].view(np.uint8), null_passes
+        if test is None:
+            raise UnsupportedPageError("nobody knows which values of the dictionary pass")
+        return dictionary.test(test), False
 
     def load_dictionary(self, locations: PageLocations) -> pa.Array | None:
         """The values of the dictionary; None if the chunk has none."""
         length = int(locations.offsets[0]) - self._chunk.byte_range.offset
         if not self._is_dictionary_loaded and length > 0:
             where = ByteRange(self._chunk.byte_range.offset, length)
-            self._open_dictionary(_WORKSPACE.fetch(self._file, [where], length))
+            with _workspace() as workspace:
+                self._open_dictionary(workspace, workspace.fetch(self._file, [where], length))
             self._bytes_fetched += length
         if self._dictionary is None:
             return None
         return self._dictionary.to_array(self._builder())
 
-    def _fetch(self, locations: PageLocations, rows: RowSelection) -> None:
+    def _fetch(self, workspace: _Workspace, locations: PageLocations, rows: RowSelection) -> None:
         """Makes the pages that hold rows, and the dictionary, ready for the reader."""
         fetch = self._plan_fetch(locations, rows)
-        buffer = _WORKSPACE.fetch(self._file, fetch.ranges, fetch.length)
+        buffer = workspace.fetch(self._file, fetch.ranges, fetch.length)
         self._bytes_fetched += fetch.length
         if fetch.has_dictionary and self._dictionary is None:
-            self._open_dictionary(buffer)
+            self._open_dictionary(workspace, buffer)
         self._numbers = fetch.numbers
         self._reader.set_pages(
-            _WORKSPACE.scratch,
-            _WORKSPACE.decompress(self._chunk.codec),
+            workspace.scratch,
+            workspace.decompress(self._chunk.codec),
             buffer,
             fetch.numbers,
             fetch.starts,
@@ -262,8 +283,8 @@ class KernelDecoder:
         finally:
             self._reader.release()
 
-    def _open_dictionary(self, buffer: pa.Buffer) -> None:
-        dictionary = Dictionary(buffer, 0, _WORKSPACE.decompress(self._chunk.codec))
+    def _open_dictionary(self, workspace: _Workspace, buffer: pa.Buffer) -> None:
+        dictionary = Dictionary(buffer, 0, workspace.decompress(self._chunk.codec))
         if dictionary.size_bytes <= SMALL_DICTIONARY_BYTES:
             self._chunk.small_dictionary = dictionary
         self._dictionary = dictionary
