@@ -1,25 +1,29 @@
 """A selection as a kernel gives it: the numbers of the selected rows.
 
-In: ascending row numbers. Out: counts and pages touched at once; `Runs` or a `Mask` when an
-operation needs one.
+In: ascending row numbers. Out: counts, pages touched and what of them lies in a few runs, at once;
+`Runs` or a `Mask` when another operation needs one.
 
 Invariant: `rows` ascends strictly, lies in `[0, total_rows)` and is read-only.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 import numpy as np
 
 from lm_datafusion.selection.algebra import settle
 from lm_datafusion.selection.mask import Mask
+from lm_datafusion.selection.runs import Runs
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lm_datafusion.selection.algebra import Backing
     from lm_datafusion.selection.runs import BoolArray, Int64Array
+
+# Runs are looked up in rows one by one; so many rows at least have to come to one of them.
+_ROWS_PER_RUN: Final = 16
 
 
 class Rows:
@@ -52,6 +56,27 @@ class Rows:
         # In the type of the rows: else numpy would convert all of them.
         edges = np.append(starts, stops[-1:]).astype(np.int32)
         return np.diff(np.searchsorted(self.rows, edges)) > 0
+
+    def should_meet(self, other: Backing | Rows) -> TypeGuard[Runs]:
+        """Whether an operation with another is done on row numbers: with few runs."""
+        return isinstance(other, Runs) and len(other.starts) * _ROWS_PER_RUN <= len(self.rows) + 64
+
+    def within(self, runs: Runs) -> npt.NDArray[np.int32]:
+        """The rows that lie in runs."""
+        cuts = self._cuts(runs)
+        parts = [self.rows[start:stop] for start, stop in zip(cuts[::2], cuts[1::2], strict=True)]
+        return parts[0] if len(parts) == 1 else np.concatenate([self.rows[:0], *parts])
+
+    def without(self, runs: Runs) -> npt.NDArray[np.int32]:
+        """The rows that do not lie in runs."""
+        cuts = [0, *self._cuts(runs), len(self.rows)]
+        parts = [self.rows[start:stop] for start, stop in zip(cuts[::2], cuts[1::2], strict=True)]
+        return np.concatenate(parts)
+
+    def _cuts(self, runs: Runs) -> list[int]:
+        """Where each run begins and ends among the rows."""
+        edges = np.stack((runs.starts, runs.stops), axis=1).ravel().astype(np.int32)
+        return np.searchsorted(self.rows, edges).tolist()
 
     def to_indices(self) -> Int64Array:
         """The selected rows, one by one."""

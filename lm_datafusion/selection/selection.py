@@ -45,13 +45,15 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from lm_datafusion.selection.algebra import Backing
-    from lm_datafusion.selection.pages import AnyPageLocations
+    from lm_datafusion.selection.pages import AnyPageLocations, PageLocations
     from lm_datafusion.selection.runs import BoolArray, Int64Array
 
 AnyArray = TypeVar("AnyArray", bound=np.ndarray)
 
 # A repr shows this many selectors at each end: with counts, about one line.
 _SHOWN_SELECTORS = 3
+# Rows for each selected one, from which on row numbers are cheaper than a mask.
+_SPARSE = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -225,6 +227,8 @@ class RowSelection:
                 f"and_then needs a selection over the {self.row_count} selected rows, "
                 f"got one over {other.total_rows}"
             )
+        if isinstance(self._form, Rows) and isinstance(other._form, Mask):
+            return self._with_rows(self._form.rows[other._form.bits])
         return RowSelection(algebra.and_then(self._backing, other._backing))
 
     def relative_to(self, outer: RowSelection) -> RowSelection:
@@ -251,6 +255,11 @@ class RowSelection:
                 a missing tail meant; `slice` or `concat` say it.
         """
         self._check_same_rows(other, "intersection")
+        mine, theirs = self._form, other._form
+        if isinstance(mine, Rows) and mine.should_meet(theirs):
+            return self._with_rows(mine.within(theirs))
+        if isinstance(theirs, Rows) and theirs.should_meet(mine):
+            return other._with_rows(theirs.within(mine))
         return self._with(algebra.intersection(self._backing, other._backing), other)
 
     def union(self, other: RowSelection) -> RowSelection:
@@ -260,6 +269,12 @@ class RowSelection:
             OptionError: The two speak of different numbers of rows.
         """
         self._check_same_rows(other, "union")
+        if not other.selects_any() or not self.selects_any():
+            return self if self.selects_any() else other
+        has_rows = isinstance(self._form, Rows) or isinstance(other._form, Rows)
+        if has_rows and self._is_sparse() and other._is_sparse():
+            rows = np.union1d(self._sparse_rows(), other._sparse_rows())
+            return RowSelection.from_rows(rows, self.total_rows)
         return self._with(algebra.union(self._backing, other._backing), other)
 
     def difference(self, other: RowSelection) -> RowSelection:
@@ -269,6 +284,9 @@ class RowSelection:
             OptionError: The two speak of different numbers of rows.
         """
         self._check_same_rows(other, "difference")
+        mine, theirs = self._form, other._form
+        if isinstance(mine, Rows) and mine.should_meet(theirs):
+            return self._with_rows(mine.without(theirs))
         return self._with(algebra.difference(self._backing, other._backing), other)
 
     def complement(self) -> RowSelection:
@@ -329,6 +347,11 @@ class RowSelection:
             OptionError: The pages do not begin with row 0 or are not sorted.
         """
         first_rows = check_first_rows(first_row_indices)
+        return self._form.touches(first_rows, page_stops(first_rows, self.total_rows))
+
+    def pages_touched(self, locations: PageLocations) -> BoolArray:
+        """For each page, whether it has a selected row; all pages end by `total_rows`."""
+        first_rows = locations.first_rows  # checked when the locations were made
         return self._form.touches(first_rows, page_stops(first_rows, self.total_rows))
 
     def expand_to_pages(self, first_row_indices: ArrayLike) -> RowSelection:
@@ -440,6 +463,20 @@ class RowSelection:
         if hidden > 1:
             shown.insert(_SHOWN_SELECTORS, f"... {hidden} more ...")
         return f"RowSelection[{', '.join(shown)}]"
+
+    def _is_sparse(self) -> bool:
+        """Whether row numbers are the form to add rows to."""
+        return self.row_count * _SPARSE <= self.total_rows
+
+    def _sparse_rows(self) -> npt.NDArray[np.int32]:
+        form = self._form
+        return form.rows if isinstance(form, Rows) else form.to_indices().astype(np.int32)
+
+    def _with_rows(self, rows: npt.NDArray[np.int32]) -> RowSelection:
+        """Some of the rows of a selection of row numbers; itself, if they are all."""
+        if len(rows) == self.row_count:
+            return self
+        return RowSelection.from_rows(rows, self.total_rows)
 
     def _with(self, backing: Backing, other: RowSelection) -> RowSelection:
         """The result of an operation with another: one of the two, if it is the same rows."""

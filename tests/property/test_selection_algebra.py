@@ -1,4 +1,4 @@
-"""Every operation of `RowSelection`, on both backings, against a boolean array."""
+"""Every operation of `RowSelection`, on every form it has, against a boolean array."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from lm_datafusion.selection import MASK_THRESHOLD, RowSelection, RowSelector
 from lm_datafusion.selection.mask import Mask
+from lm_datafusion.selection.rows import Rows
 from lm_datafusion.selection.runs import Runs
 
 # Runs of a few rows settle as masks, runs of hundreds as runs: the lengths mix both.
@@ -63,6 +64,7 @@ def forced(mask):
     """The rows of `mask` under each backing, whatever the rule would say."""
     yield RowSelection(Mask(mask.copy()))
     yield RowSelection(Mask(mask.copy()).to_runs())
+    yield RowSelection.from_rows(np.flatnonzero(mask).astype(np.int32), len(mask))
 
 
 def forced_pairs(left, right):
@@ -240,5 +242,5 @@ def test_row_at_finds_each_rank(mask):
 
 @given(masks())
 def test_forced_backings_really_differ(mask):
-    kinds = [type(selection._backing) for selection in forced(mask)]
-    assert kinds == [Mask, Runs]
+    kinds = [type(selection._form) for selection in forced(mask)]
+    assert kinds == [Mask, Runs, Rows]

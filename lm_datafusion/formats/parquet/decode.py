@@ -122,11 +122,11 @@ class PageDecoder:
             CorruptFileError: Pages that cannot be decoded, or text that is no UTF-8.
         """
         locations = self.locate()
-        self._note(rows)
+        touched = self._note(rows)
         is_broken = False
         if self._kernel is not None and locations is not None:
             try:
-                values = self._kernel.read(locations[0], rows)
+                values = self._kernel.read(locations[0], rows, touched)
             except PageError as error:
                 is_broken = self._give_up(error)
             else:
@@ -165,9 +165,9 @@ class PageDecoder:
         test = self._value_test(tree)
         if test is None and (passes is None or not self.is_all_dictionary()):
             return None
-        self._note(rows)
+        touched = self._note(rows)
         try:
-            found = self._kernel.filter(locations[0], rows, test, passes, is_held=is_held)
+            found = self._kernel.filter(locations[0], rows, touched, test, passes, is_held=is_held)
         except PageError as error:
             self._give_up(error)
             return None
@@ -230,15 +230,17 @@ class PageDecoder:
             return False
         return True
 
-    def _note(self, rows: RowSelection) -> None:
-        """Counts the pages that hold rows."""
-        if self._locations is None or self._is_all_fetched:
-            return
+    def _note(self, rows: RowSelection) -> npt.NDArray[np.bool_] | None:
+        """Counts the pages that hold rows; which of the first leaf do, None for all."""
         if rows.selects_all():
-            self._is_all_fetched = True
-            return
-        masks = [rows.page_mask(pages.first_rows) for pages in self._locations]
-        self._add_fetched(masks)
+            self._is_all_fetched = self._is_all_fetched or self._locations is not None
+            return None
+        if self._locations is None:
+            return None
+        masks = [rows.pages_touched(pages) for pages in self._locations]
+        if not self._is_all_fetched:
+            self._add_fetched(masks)
+        return masks[0]
 
     def _add_fetched(self, masks: list[npt.NDArray[np.bool_]]) -> None:
         if self._fetched:

@@ -183,17 +183,26 @@ class KernelDecoder:
         """Rows of all pages that were opened."""
         return self._reader.rows_decoded
 
-    def read(self, locations: PageLocations, rows: RowSelection) -> pa.Array:
-        """Values of rows, in the type that is given."""
+    def read(
+        self, locations: PageLocations, rows: RowSelection, touched: npt.NDArray[np.bool_] | None
+    ) -> pa.Array:
+        """Values of rows, in the type that is given.
+
+        Args:
+            locations: The pages of the chunk.
+            rows: The rows.
+            touched: Which pages hold one of them; None for all.
+        """
         wanted, start, stop = _row_numbers(rows)
         with _workspace() as workspace, self._pages_named():
-            self._fetch(workspace, locations, rows)
+            self._fetch(workspace, locations, touched)
             return read_rows(self._reader, self._builder(), wanted, start, stop)
 
     def filter(
         self,
         locations: PageLocations,
         rows: RowSelection,
+        touched: npt.NDArray[np.bool_] | None,
         test: ValueTest | None,
         passes: npt.NDArray[np.bool_] | None,
         *,
@@ -204,13 +213,14 @@ class KernelDecoder:
         Args:
             locations: The pages of the chunk.
             rows: Rows to test.
+            touched: Which pages hold one of them; None for all.
             test: The condition; None if all pages are coded and `passes` is known.
             passes: Which values of the dictionary pass, and last whether null does, if known.
             is_held: Whether values of the rows that pass are wanted too.
         """
         wanted, start, stop = _row_numbers(rows)
         with _workspace() as workspace, self._pages_named():
-            self._fetch(workspace, locations, rows)
+            self._fetch(workspace, locations, touched)
             answers, null_passes = self._dictionary_answers(test, passes)
             found, values = filter_rows(
                 self._reader,
@@ -253,9 +263,14 @@ class KernelDecoder:
             return None
         return self._dictionary.to_array(self._builder())
 
-    def _fetch(self, workspace: _Workspace, locations: PageLocations, rows: RowSelection) -> None:
+    def _fetch(
+        self,
+        workspace: _Workspace,
+        locations: PageLocations,
+        touched: npt.NDArray[np.bool_] | None,
+    ) -> None:
         """Makes the pages that hold rows, and the dictionary, ready for the reader."""
-        fetch = self._plan_fetch(locations, rows)
+        fetch = self._plan_fetch(locations, touched)
         buffer = workspace.fetch(self._file, fetch.ranges, fetch.length)
         self._bytes_fetched += fetch.length
         if fetch.has_dictionary and self._dictionary is None:
@@ -290,11 +305,11 @@ class KernelDecoder:
         self._dictionary = dictionary
         self._is_dictionary_loaded = True
 
-    def _plan_fetch(self, locations: PageLocations, rows: RowSelection) -> _Fetch:
-        if rows.selects_all() and self._reader.kept_page < 0:
+    def _plan_fetch(self, locations: PageLocations, mask: npt.NDArray[np.bool_] | None) -> _Fetch:
+        if mask is None and self._reader.kept_page < 0:
             return self._plan_whole(locations)
         first_rows = locations.first_rows
-        touched = np.flatnonzero(rows.page_mask(first_rows))
+        touched = np.arange(len(locations)) if mask is None else np.flatnonzero(mask)
         # The page that was opened last is still there, until another is opened.
         is_kept = np.zeros(len(touched), np.bool_)
         is_kept[:1] = touched[:1] == self._reader.kept_page

@@ -254,9 +254,9 @@ class RowGroupReader:
             later = {name for s in steps[index + 1 :] for name in s.conjunct.columns}
             later.update(self._plan.schema.names)
             # What is held must cover all rows that are left, not only those that were undecided.
-            is_whole = wanted is rows or wanted == rows
+            is_whole = wanted.row_count == rows.row_count
             passed = self._run_step(step, wanted, later if is_whole else set())
-            rows = passed if is_whole else rows.difference(wanted).union(passed)
+            rows = passed if is_whole else rows.difference(undecided).union(passed)
             if is_first and self._known.is_kept:
                 self._passed.note_first_step(step.index, rows)
             is_first = False
