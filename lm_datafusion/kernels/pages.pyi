@@ -16,6 +16,25 @@ def walk_pages(buffer: Any, start: int = 0) -> NDArray[np.int64]: ...
 def parse_offset_index(buffer: Any) -> NDArray[np.int64]: ...
 def parse_column_index(buffer: Any) -> dict[int, Any]: ...
 def measure_lz4(buffer: Any) -> int: ...
+def plan_pages(
+    offsets: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    first_rows: NDArray[np.int64],
+    row_count: int,
+    rows: NDArray[np.int32] | None,
+    start: int,
+    stop: int,
+    *,
+    kept_page: int = -1,
+    lead: int = 0,
+) -> tuple[
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    list[tuple[int, int]],
+    int,
+]: ...
 
 class Codec:
     def __init__(self, zstd: tuple[int, ...] | None = None) -> None: ...

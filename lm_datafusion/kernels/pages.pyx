@@ -565,6 +565,78 @@ cdef class Scratch:
                 self._sizes[slot] = 0
 
 
+def plan_pages(const int64_t[::1] offsets, const int64_t[::1] sizes, const int64_t[::1] first_rows,
+               int64_t row_count, rows, int64_t start, int64_t stop, *, int64_t kept_page=-1,
+               int64_t lead=0):
+    """Which pages hold rows, and how their bytes lie when they are fetched one behind the other.
+
+    Args:
+        offsets: Where each page of the chunk begins in the file.
+        sizes: Bytes of each page.
+        first_rows: The first row of each page, ascending from 0.
+        row_count: Rows of the chunk.
+        rows: Ascending row numbers (int32) in [start, stop); None for all of the range.
+        start: The first row of the range.
+        stop: The row behind the last.
+        kept_page: A page that need not be fetched, if it is the first of them; -1 for none.
+        lead: Bytes that will be fetched before the pages.
+
+    Returns:
+        The numbers of the pages; where each begins among the fetched bytes, -1 for the kept page;
+        their first rows; the rows behind their last; byte ranges (offset, length), neighbours
+        merged; the bytes of all of them and the lead.
+    """
+    cdef Py_ssize_t pages = offsets.shape[0], page, count = 0
+    cdef const int32_t[::1] numbers
+    cdef int64_t at = 0, total = 0, end, low, high, middle, length = lead
+    cdef int64_t range_start = -1, range_stop = -1
+    cdef bint is_touched
+    found = np.empty((4, max(1, pages)), dtype=np.int64)
+    cdef int64_t[:, ::1] out = found
+    if rows is not None:
+        numbers = rows
+        total = numbers.shape[0]
+    ranges = []
+    for page in range(pages):
+        end = first_rows[page + 1] if page + 1 < pages else row_count
+        if rows is None:
+            is_touched = max(first_rows[page], start) < min(end, stop)
+        else:
+            # The first of the rows that is not before the end of the page.
+            low, high = at, total
+            while low < high:
+                middle = (low + high) // 2
+                if numbers[middle] < end:
+                    low = middle + 1
+                else:
+                    high = middle
+            is_touched = low > at
+            at = low
+        if not is_touched:
+            continue
+        if sizes[page] < 0 or offsets[page] < 0:
+            raise PageError("a page that is nowhere in the file")
+        out[0, count] = page
+        out[2, count] = first_rows[page]
+        out[3, count] = end
+        if count == 0 and page == kept_page:
+            out[1, count] = -1
+        else:
+            out[1, count] = length
+            length += sizes[page]
+            if offsets[page] != range_stop:
+                if range_stop > range_start:
+                    ranges.append((range_start, range_stop - range_start))
+                range_start = offsets[page]
+            range_stop = offsets[page] + sizes[page]
+        count += 1
+    if range_stop > range_start:
+        ranges.append((range_start, range_stop - range_start))
+    return (
+        found[0, :count], found[1, :count], found[2, :count], found[3, :count], ranges, length
+    )
+
+
 cdef class PageReader:
     """The pages of a flat column, opened one at a time, without Python's lock.
 

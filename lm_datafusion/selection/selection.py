@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from lm_datafusion.selection.algebra import Backing
-    from lm_datafusion.selection.pages import AnyPageLocations, PageLocations
+    from lm_datafusion.selection.pages import AnyPageLocations
     from lm_datafusion.selection.runs import BoolArray, Int64Array
 
 AnyArray = TypeVar("AnyArray", bound=np.ndarray)
@@ -273,8 +273,9 @@ class RowSelection:
             return self if self.selects_any() else other
         has_rows = isinstance(self._form, Rows) or isinstance(other._form, Rows)
         if has_rows and self._is_sparse() and other._is_sparse():
-            rows = np.union1d(self._sparse_rows(), other._sparse_rows())
-            return RowSelection.from_rows(rows, self.total_rows)
+            return RowSelection.from_rows(
+                _merged(self._sparse_rows(), other._sparse_rows()), self.total_rows
+            )
         return self._with(algebra.union(self._backing, other._backing), other)
 
     def difference(self, other: RowSelection) -> RowSelection:
@@ -347,11 +348,6 @@ class RowSelection:
             OptionError: The pages do not begin with row 0 or are not sorted.
         """
         first_rows = check_first_rows(first_row_indices)
-        return self._form.touches(first_rows, page_stops(first_rows, self.total_rows))
-
-    def pages_touched(self, locations: PageLocations) -> BoolArray:
-        """For each page, whether it has a selected row; all pages end by `total_rows`."""
-        first_rows = locations.first_rows  # checked when the locations were made
         return self._form.touches(first_rows, page_stops(first_rows, self.total_rows))
 
     def expand_to_pages(self, first_row_indices: ArrayLike) -> RowSelection:
@@ -489,6 +485,13 @@ class RowSelection:
             raise OptionError(
                 f"{what} of selections over {self.total_rows} and {other.total_rows} rows"
             )
+
+
+def _merged(left: npt.NDArray[np.int32], right: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """The numbers of two ascending arrays, each once; `np.union1d` would hash them."""
+    rows = np.sort(np.concatenate((left, right)))
+    is_new = np.append(True, rows[1:] != rows[:-1])
+    return rows if is_new.all() else rows[is_new]
 
 
 # Every stage of a scan starts from these, for each row group, and row groups are of few sizes.

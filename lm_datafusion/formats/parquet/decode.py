@@ -122,16 +122,16 @@ class PageDecoder:
             CorruptFileError: Pages that cannot be decoded, or text that is no UTF-8.
         """
         locations = self.locate()
-        touched = self._note(rows)
         is_broken = False
         if self._kernel is not None and locations is not None:
             try:
-                values = self._kernel.read(locations[0], rows, touched)
+                values = self._kernel.read(locations[0], rows)
             except PageError as error:
                 is_broken = self._give_up(error)
             else:
                 self._count_kernel()
                 return values
+        self._note(rows)
         if self._splice is None:
             self._splice = SpliceDecoder(
                 self._facts, self._row_group, self._column, self._files, self._metrics
@@ -165,9 +165,8 @@ class PageDecoder:
         test = self._value_test(tree)
         if test is None and (passes is None or not self.is_all_dictionary()):
             return None
-        touched = self._note(rows)
         try:
-            found = self._kernel.filter(locations[0], rows, touched, test, passes, is_held=is_held)
+            found = self._kernel.filter(locations[0], rows, test, passes, is_held=is_held)
         except PageError as error:
             self._give_up(error)
             return None
@@ -188,7 +187,7 @@ class PageDecoder:
         except PageError as error:
             self._give_up(error)
             return None
-        self._count_kernel()
+        self._count_kernel(with_pages=False)
         return values
 
     def _value_test(self, tree: Predicate) -> ValueTest | None:
@@ -230,25 +229,38 @@ class PageDecoder:
             return False
         return True
 
-    def _note(self, rows: RowSelection) -> npt.NDArray[np.bool_] | None:
-        """Counts the pages that hold rows; which of the first leaf do, None for all."""
+    def _note(self, rows: RowSelection) -> None:
+        """Counts the pages that hold rows."""
+        if self._locations is None or self._is_all_fetched:
+            return
         if rows.selects_all():
-            self._is_all_fetched = self._is_all_fetched or self._locations is not None
-            return None
-        if self._locations is None:
-            return None
-        masks = [rows.pages_touched(pages) for pages in self._locations]
-        if not self._is_all_fetched:
-            self._add_fetched(masks)
-        return masks[0]
+            self._is_all_fetched = True
+            return
+        masks = [rows.page_mask(pages.first_rows) for pages in self._locations]
+        self._add_fetched(masks)
+
+    def _note_kernel_pages(self) -> None:
+        """Counts the pages that kernels read."""
+        assert self._kernel is not None
+        if self._is_all_fetched:
+            return
+        numbers = self._kernel.pages_read
+        if len(numbers) == self.pages_seen:
+            self._is_all_fetched = True
+            return
+        if not self._fetched:
+            self._fetched = [np.zeros(self.pages_seen, np.bool_)]
+        self._fetched[0][numbers] = True
 
     def _add_fetched(self, masks: list[npt.NDArray[np.bool_]]) -> None:
         if self._fetched:
             masks = [mine | more for mine, more in zip(self._fetched, masks, strict=True)]
         self._fetched = masks
 
-    def _count_kernel(self) -> None:
+    def _count_kernel(self, *, with_pages: bool = True) -> None:
         assert self._kernel is not None
+        if with_pages:
+            self._note_kernel_pages()
         self._metrics.add(
             bytes_scanned=self._kernel.take_bytes_fetched(),
             chunks_by_kernels=0 if self._is_counted else 1,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +38,7 @@ from lm_datafusion.kernels.pages import (
     PageReader,
     Scratch,
     UnsupportedPageError,
+    plan_pages,
 )
 from lm_datafusion.predicate.kinds import is_text, is_text_or_bytes
 from lm_datafusion.selection import RowSelection
@@ -53,7 +54,9 @@ if TYPE_CHECKING:
     from lm_datafusion.selection import PageLocations
     from lm_datafusion.storage import OpenFile
 
-    Rows = npt.NDArray[np.int32]
+    Rows: TypeAlias = npt.NDArray[np.int32]
+    # Row numbers, or None for all of a range; and the range.
+    Wanted: TypeAlias = tuple[Rows | None, int, int]
 
 _STORED_WIDTHS: Final = {"INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8}
 # Kept with the facts of the file: most of what reading such a dictionary costs is the call.
@@ -183,26 +186,22 @@ class KernelDecoder:
         """Rows of all pages that were opened."""
         return self._reader.rows_decoded
 
-    def read(
-        self, locations: PageLocations, rows: RowSelection, touched: npt.NDArray[np.bool_] | None
-    ) -> pa.Array:
-        """Values of rows, in the type that is given.
+    @property
+    def pages_read(self) -> npt.NDArray[np.int64]:
+        """The numbers of the pages that the last call read."""
+        return self._numbers
 
-        Args:
-            locations: The pages of the chunk.
-            rows: The rows.
-            touched: Which pages hold one of them; None for all.
-        """
-        wanted, start, stop = _row_numbers(rows)
+    def read(self, locations: PageLocations, rows: RowSelection) -> pa.Array:
+        """Values of rows, in the type that is given."""
+        wanted = _row_numbers(rows)
         with _workspace() as workspace, self._pages_named():
-            self._fetch(workspace, locations, touched)
-            return read_rows(self._reader, self._builder(), wanted, start, stop)
+            self._fetch(workspace, locations, wanted)
+            return read_rows(self._reader, self._builder(), *wanted)
 
     def filter(
         self,
         locations: PageLocations,
         rows: RowSelection,
-        touched: npt.NDArray[np.bool_] | None,
         test: ValueTest | None,
         passes: npt.NDArray[np.bool_] | None,
         *,
@@ -213,23 +212,20 @@ class KernelDecoder:
         Args:
             locations: The pages of the chunk.
             rows: Rows to test.
-            touched: Which pages hold one of them; None for all.
             test: The condition; None if all pages are coded and `passes` is known.
             passes: Which values of the dictionary pass, and last whether null does, if known.
             is_held: Whether values of the rows that pass are wanted too.
         """
-        wanted, start, stop = _row_numbers(rows)
+        wanted = _row_numbers(rows)
         with _workspace() as workspace, self._pages_named():
-            self._fetch(workspace, locations, touched)
+            self._fetch(workspace, locations, wanted)
             answers, null_passes = self._dictionary_answers(test, passes)
             found, values = filter_rows(
                 self._reader,
                 test,
                 self._dictionary,
                 answers,
-                wanted,
-                start,
-                stop,
+                *wanted,
                 null_passes=null_passes,
                 builder=self._builder() if is_held and not null_passes else None,
             )
@@ -267,10 +263,10 @@ class KernelDecoder:
         self,
         workspace: _Workspace,
         locations: PageLocations,
-        touched: npt.NDArray[np.bool_] | None,
+        wanted: Wanted,
     ) -> None:
         """Makes the pages that hold rows, and the dictionary, ready for the reader."""
-        fetch = self._plan_fetch(locations, touched)
+        fetch = self._plan_fetch(locations, wanted)
         buffer = workspace.fetch(self._file, fetch.ranges, fetch.length)
         self._bytes_fetched += fetch.length
         if fetch.has_dictionary and self._dictionary is None:
@@ -305,58 +301,44 @@ class KernelDecoder:
         self._dictionary = dictionary
         self._is_dictionary_loaded = True
 
-    def _plan_fetch(self, locations: PageLocations, mask: npt.NDArray[np.bool_] | None) -> _Fetch:
-        if mask is None and self._reader.kept_page < 0:
-            return self._plan_whole(locations)
-        first_rows = locations.first_rows
-        touched = np.arange(len(locations)) if mask is None else np.flatnonzero(mask)
+    def _plan_fetch(self, locations: PageLocations, wanted: Wanted) -> _Fetch:
+        chunk, kept_page = self._chunk, self._reader.kept_page
+        is_whole = wanted[0] is None and wanted[1:] == (0, chunk.row_count) and kept_page < 0
+        if is_whole and isinstance(chunk.whole_fetch, _Fetch):
+            return chunk.whole_fetch
         # The page that was opened last is still there, until another is opened.
-        is_kept = np.zeros(len(touched), np.bool_)
-        is_kept[:1] = touched[:1] == self._reader.kept_page
-        offsets = locations.offsets[touched]
-        sizes = np.where(is_kept, 0, locations.sizes[touched])
-        start = self._chunk.byte_range.offset
-        dictionary = 0
-        if not self._is_dictionary_loaded and self._chunk.needs_dictionary(
-            self._index_file, touched.tolist()
-        ):
-            dictionary = int(locations.offsets[0]) - start
-        ranges = [
-            ByteRange(offset, size)
-            for offset, size in zip(offsets.tolist(), sizes.tolist(), strict=True)
-            if size
-        ]
-        if dictionary:
-            ranges.insert(0, ByteRange(start, dictionary))
-        ends = dictionary + np.cumsum(sizes)
-        row_ends = np.append(first_rows[1:], self._chunk.row_count)[touched]
-        return _Fetch(
-            ranges=list(coalesce(ranges)),
-            length=dictionary + int(sizes.sum()),
-            numbers=touched,
-            starts=np.where(is_kept, -1, ends - sizes),
-            first_rows=first_rows[touched],
-            row_ends=row_ends,
-            has_dictionary=dictionary > 0,
+        numbers, starts, first_rows, row_ends, found, length = plan_pages(
+            locations.offsets,
+            locations.sizes,
+            locations.first_rows,
+            chunk.row_count,
+            *wanted,
+            kept_page=kept_page,
         )
-
-    def _plan_whole(self, locations: PageLocations) -> _Fetch:
-        """The chunk as it stands, in one read."""
-        if isinstance(self._chunk.whole_fetch, _Fetch):
-            return self._chunk.whole_fetch
-        start = self._chunk.byte_range.offset
-        stop = int(locations.offsets[-1] + locations.sizes[-1])
-        first_rows = locations.first_rows
+        ranges = [ByteRange(*where) for where in found]
+        lead = int(locations.offsets[0]) - chunk.byte_range.offset
+        has_dictionary = lead > 0 and (
+            is_whole
+            or (
+                not self._is_dictionary_loaded
+                and chunk.needs_dictionary(self._index_file, numbers.tolist())
+            )
+        )
+        if has_dictionary:
+            starts = np.where(starts < 0, starts, starts + lead)
+            ranges = coalesce([ByteRange(chunk.byte_range.offset, lead), *ranges])
+            length += lead
         fetch = _Fetch(
-            ranges=[ByteRange(start, stop - start)],
-            length=stop - start,
-            numbers=np.arange(len(locations.offsets)),
-            starts=locations.offsets - start,
+            ranges=ranges,
+            length=length,
+            numbers=numbers,
+            starts=starts,
             first_rows=first_rows,
-            row_ends=np.append(first_rows[1:], self._chunk.row_count),
-            has_dictionary=int(locations.offsets[0]) > start,
+            row_ends=row_ends,
+            has_dictionary=has_dictionary,
         )
-        self._chunk.whole_fetch = fetch
+        if is_whole:
+            chunk.whole_fetch = fetch
         return fetch
 
     def _builder(self) -> Builder:
@@ -365,7 +347,7 @@ class KernelDecoder:
         return builder
 
 
-def _row_numbers(rows: RowSelection) -> tuple[Rows | None, int, int]:
+def _row_numbers(rows: RowSelection) -> Wanted:
     """Rows as kernels take them: numbers, or None for all of a range; and the range."""
     numbers = rows.to_rows()
     if numbers is not None:

@@ -14,25 +14,36 @@ from __future__ import annotations
 import enum
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     import numpy.typing as npt
 
-    from lm_datafusion.scan.memory.condition_cache import ConjunctKey
+    from lm_datafusion.plan import RowGroupAccess
     from lm_datafusion.selection import RowSelection
     from lm_datafusion.storage import FileVersion
 
-    # A verdict about the row group; the rows left and those undecided, None for all of both; or
-    # which values of a dictionary pass.
-    Outcome: TypeAlias = "int | tuple[RowSelection, RowSelection] | npt.NDArray[np.bool_] | None"
-    Key: TypeAlias = "tuple[FileVersion, ConjunctKey]"
+    # A verdict about the row group; the rows left and those undecided, None for all of both;
+    # which values of a dictionary pass; or what all stages left.
+    Outcome: TypeAlias = (
+        "int | tuple[RowSelection, RowSelection] | npt.NDArray[np.bool_] | Pruned | None"
+    )
+    Key: TypeAlias = "tuple[FileVersion, Hashable]"
 
 _LIMIT_BYTES: Final = 8 << 20
 _ENTRY_BYTES: Final = 120
 _RANGE_BYTES: Final = 16
+
+
+class Pruned(NamedTuple):
+    """What the stages left of a row group, and the counter of the one that left nothing."""
+
+    access: RowGroupAccess
+    counter: str
 
 
 class Stage(enum.IntEnum):
@@ -42,6 +53,8 @@ class Stage(enum.IntEnum):
     PAGE_INDEX = 1
     # Not a verdict, but which values of a small dictionary pass, for the filter.
     PASSES = 2
+    # What all stages left; its key is that of all conjuncts.
+    ALL = 3
 
 
 class StageOutcomes:
@@ -54,7 +67,7 @@ class StageOutcomes:
         self._lock = threading.Lock()
 
     def recall(
-        self, version: FileVersion, key: ConjunctKey | None, stage: Stage, row_group: int
+        self, version: FileVersion, key: Hashable | None, stage: Stage, row_group: int
     ) -> tuple[Outcome] | None:
         """What a stage found for a conjunct in a row group; None if nobody looked."""
         if key is None:
@@ -67,7 +80,7 @@ class StageOutcomes:
     def keep(
         self,
         version: FileVersion,
-        key: ConjunctKey | None,
+        key: Hashable | None,
         stage: Stage,
         row_group: int,
         outcome: Outcome,
@@ -78,6 +91,9 @@ class StageOutcomes:
         size = _ENTRY_BYTES
         if isinstance(outcome, np.ndarray):
             size += outcome.nbytes
+        elif isinstance(outcome, Pruned):
+            held = (outcome.access.selection, *outcome.access.undecided)
+            size += sum(_RANGE_BYTES * rows.selector_count for rows in held)
         elif isinstance(outcome, tuple):
             size += sum(_RANGE_BYTES * rows.selector_count for rows in outcome)
         with self._lock:

@@ -9,7 +9,7 @@ In: conjuncts and the facts of a file. Out: `RowGroupAccess` of the row groups t
 4. Dictionaries: up to a megabyte, and DataFusion evaluates the conjunct on the values.
 5. The page index: kilobytes per column, leaves ranges of rows.
 
-What the last two found is kept for later scans (`scan.memory.stage_outcomes`).
+What the last two found is kept for later scans, and so is what all three left (`scan.memory`).
 
 Invariant: pruning fails open. An error of any stage costs one count of
 `predicate_evaluation_errors` and nothing else.
@@ -43,12 +43,12 @@ from lm_datafusion.predicate.tree import (
 )
 from lm_datafusion.pruning import PruningStatistics, Verdict, columns_without_nan, judge
 from lm_datafusion.scan.memory.footer_answers import lasting_keys
-from lm_datafusion.scan.memory.stage_outcomes import OUTCOMES, Stage
+from lm_datafusion.scan.memory.stage_outcomes import OUTCOMES, Pruned, Stage
 from lm_datafusion.scan.pruning.known_rows import condition_keys
 from lm_datafusion.selection.filters import filter_to_mask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     import numpy.typing as npt
 
@@ -132,14 +132,51 @@ def prune_row_group(
     access: RowGroupAccess, context: PruningContext, file: OpenFile, passes: DictionaryPasses
 ) -> RowGroupAccess:
     """The stages that read from the row group itself; fills `passes` on the way."""
+    key = _pruned_key(access, context)
+    known = OUTCOMES.recall(context.facts.version, key, Stage.ALL, access.row_group)
+    if known is not None:
+        assert isinstance(known[0], Pruned)
+        pruned = known[0]
+    else:
+        pruned = _run_stages(access, context, file, passes)
+        OUTCOMES.keep(context.facts.version, key, Stage.ALL, access.row_group, pruned)
+    if pruned.counter:
+        context.metrics.add(**{pruned.counter: 1})
+    return pruned.access
+
+
+def _run_stages(
+    access: RowGroupAccess, context: PruningContext, file: OpenFile, passes: DictionaryPasses
+) -> Pruned:
     for is_wanted, prune, counter in _STAGES:
         if access.is_skipped or access.is_fully_matched:
             break
         if is_wanted(context.options):
             access = prune(access, context, file, passes)
-            if access.is_skipped and counter:
-                context.metrics.add(**{counter: 1})
-    return access
+            if access.is_skipped:
+                return Pruned(access, counter)
+    return Pruned(access, "")
+
+
+def _pruned_key(access: RowGroupAccess, context: PruningContext) -> Hashable | None:
+    """What the outcome of all stages depends on; None if it cannot be kept.
+
+    Row groups that the condition cache or a caller has narrowed are pruned each time.
+    """
+    keys = context.lasting_keys
+    is_whole = access.selection.selects_all() and all(
+        rows.selects_all() or not rows.selects_any() for rows in access.undecided
+    )
+    if keys is None or not is_whole or context.file_plan.constants:
+        return None
+    options = context.options
+    return (
+        keys,
+        tuple(map(access.is_undecided, range(len(keys)))),
+        options.prune_bloom_filter,
+        options.prune_dictionary and options.dictionary_limit_bytes,
+        options.prune_page_index,
+    )
 
 
 def _prune_by_bloom_filters(

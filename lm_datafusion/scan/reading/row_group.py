@@ -256,7 +256,10 @@ class RowGroupReader:
             # What is held must cover all rows that are left, not only those that were undecided.
             is_whole = wanted.row_count == rows.row_count
             passed = self._run_step(step, wanted, later if is_whole else set())
-            rows = passed if is_whole else rows.difference(undecided).union(passed)
+            if is_whole:
+                rows = passed
+            elif passed.row_count < wanted.row_count:
+                rows = rows.difference(undecided).union(passed)
             if is_first and self._known.is_kept:
                 self._passed.note_first_step(step.index, rows)
             is_first = False
