@@ -960,7 +960,7 @@ def read_rows(PageReader reader, Builder builder, rows, int64_t start, int64_t s
     cdef const int32_t* positions
     cdef int64_t low, n, dense, at
     cdef Py_ssize_t page = -1
-    reader.wants_owned = builder.may_share()
+    cdef bint may_share = builder.may_share()
     try:
         with nogil:
             builder.reserve(wanted.count)
@@ -970,6 +970,10 @@ def read_rows(PageReader reader, Builder builder, rows, int64_t start, int64_t s
                     reader._fail(b"rows of a page that is not at hand", page)
                 if not n:
                     continue
+                # Of a page of which little is wanted, the values are copied.
+                reader.wants_owned = may_share and (
+                    n * SMALLEST_SHARE >= reader._row_ends[page] - reader._first_rows[page]
+                )
                 reader.open(page)
                 reader.next_row = wanted.row_after(chosen, low, n)
                 at = builder.row_count
@@ -1026,7 +1030,7 @@ def filter_rows(PageReader reader, ValueTest test, Dictionary dictionary, passes
         answer_count = answers.shape[0]
     if is_kept and null_passes:
         raise ValueError("null passes: read the rows afterwards")
-    reader.wants_owned = is_kept and builder.may_share()
+    reader.wants_owned = False
     try:
         with nogil:
             if is_kept:

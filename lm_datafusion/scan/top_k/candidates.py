@@ -126,24 +126,26 @@ class Candidates:
         takes_nulls = self._first.nulls_first
         if takes_nulls:
             missing -= keys.null_count
+        threshold: Threshold | None = None
         if missing <= 0:
-            self._threshold = Threshold(value=None, scalar=None, takes_nulls=True)
+            threshold = Threshold(value=None, scalar=None, takes_nulls=True)
         elif len(keys) - keys.null_count >= missing:
             scalar = _nth_best(keys.drop_null(), missing, descending=self._first.descending)
-            self._threshold = Threshold(
-                value=scalar.as_py(), scalar=scalar, takes_nulls=takes_nulls
-            )
-        else:
-            return
-        self._sort_out()
+            threshold = Threshold(value=scalar.as_py(), scalar=scalar, takes_nulls=takes_nulls)
+        if threshold is not None and threshold != self._threshold:
+            self._threshold = threshold
+            self._sort_out(keys)
 
-    def _sort_out(self) -> None:
-        parts = []
-        for part in self._parts:
-            mask = good_enough(part.keys, self._threshold, descending=self._first.descending)
-            kept = part if mask is None else part.filtered(mask)
-            if len(kept.rows):
-                parts.append(kept)
+    def _sort_out(self, keys: pa.Array) -> None:
+        """Drops the rows that are not good enough any more; `keys` are those of all parts."""
+        mask = good_enough(keys, self._threshold, descending=self._first.descending)
+        assert mask is not None
+        stops = np.cumsum([len(part.rows) for part in self._parts])
+        parts = [
+            part.filtered(own)
+            for part, own in zip(self._parts, np.split(mask, stops[:-1]), strict=True)
+            if own.any()
+        ]
         self._parts = parts
         self._row_count = sum(len(part.rows) for part in parts)
 
