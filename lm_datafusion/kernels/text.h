@@ -165,6 +165,44 @@ static int lm_search_page(const lm_text_test *test, const lm_slice *needle, cons
     return LM_OK;
 }
 
+/* The first eight bytes of a value as a number that sorts as they do; zeros behind a short one. */
+LM_INLINE uint64_t lm_prefix(const uint8_t *p, int64_t n, const uint8_t *end)
+{
+    uint64_t bytes = 0;
+    if (end - p >= 8)
+        memcpy(&bytes, p, 8);
+    else
+        memcpy(&bytes, p, (size_t)(n < 8 ? n : 8));
+    bytes = __builtin_bswap64(bytes);
+    if (n < 8)
+        bytes = n > 0 ? bytes & (~(uint64_t)0 << (64 - 8 * n)) : 0;
+    return bytes;
+}
+
+/* `<`, `>=` and the like: most values are told apart from the literal by their first bytes. */
+static int lm_test_page_order(const lm_text_test *test, const uint8_t *q, const uint8_t *end,
+                              int64_t n, uint8_t *mask)
+{
+    const lm_slice *literal = test->slices;
+    uint64_t key = lm_prefix(literal->bytes, literal->length, literal->bytes + literal->length);
+    uint8_t pass = test->pass;
+    uint8_t below = (uint8_t)(lm_compare(-1, test->operator_) ? pass : 1 - pass);
+    uint8_t above = (uint8_t)(lm_compare(1, test->operator_) ? pass : 1 - pass);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t length;
+        int status = lm_length_at(q, end, &length);
+        if (status)
+            return status;
+        uint64_t mine = lm_prefix(q + 4, length, end);
+        if (mine != key)
+            mask[i] = mine < key ? below : above;
+        else
+            mask[i] = (uint8_t)(lm_text_matches(test, q + 4, length) ? pass : 1 - pass);
+        q += 4 + length;
+    }
+    return LM_OK;
+}
+
 /* Answers for all n values of a page. */
 static int lm_test_page(const lm_text_test *test, const uint8_t *q, const uint8_t *end, int64_t n,
                         uint8_t *mask)
@@ -186,6 +224,8 @@ static int lm_test_page(const lm_text_test *test, const uint8_t *q, const uint8_
         }
         return LM_OK;
     }
+    if (test->kind == LM_TEXT_ORDER)
+        return lm_test_page_order(test, q, end, n, mask);
     for (int64_t i = 0; i < n; i++) {
         int64_t length;
         int status = lm_length_at(q, end, &length);
