@@ -240,9 +240,14 @@ class RowGroupReader:
 
     # ---- filter ----------------------------------------------------------------------------
 
-    def filter(self, rows: RowSelection) -> RowSelection:
-        """Narrows the rows of a window step by step."""
-        steps = self._order.permutation()
+    def filter(self, rows: RowSelection, decided: frozenset[int] = frozenset()) -> RowSelection:
+        """Narrows the rows of a window step by step.
+
+        Args:
+            rows: Rows of the window.
+            decided: Steps that all of them are known to meet.
+        """
+        steps = [step for step in self._order.permutation() if step.index not in decided]
         is_first = True
         for index, step in enumerate(steps):
             if not rows.selects_any():

@@ -90,6 +90,11 @@ class FirstRowsWalk:
         self._open_reader = open_reader
         self._metrics = metrics
         self._carried = carried_columns(plan)
+        self._key_steps = [
+            step
+            for step in plan.row_filter.steps
+            if step.conjunct.columns == (self._first.column,) and not step.conjunct.can_fail
+        ]
         self._readers: dict[int, RowGroupReader] = {}
         self._candidates = Candidates(self._first)
         self._order = BestFirst(
@@ -264,9 +269,9 @@ class FirstRowsWalk:
         reader = owner.fork() if visit.is_shared else owner
         window = visit.window
         assert window is not None
-        selection = self._narrow_by_key(reader, window)
+        selection, decided = self._narrow_by_key(reader, window)
         if selection.selects_any():
-            selection = reader.filter(selection)
+            selection = reader.filter(selection, decided)
         part = None
         if selection.selects_any():
             names = list(dict.fromkeys([*self._carried, self._first.column]))
@@ -286,21 +291,27 @@ class FirstRowsWalk:
             if part is not None:
                 self._candidates.add(part)
 
-    def _narrow_by_key(self, reader: RowGroupReader, window: RowSelection) -> RowSelection:
-        """The rows of a window whose key is good enough, once that is known."""
+    def _narrow_by_key(
+        self, reader: RowGroupReader, window: RowSelection
+    ) -> tuple[RowSelection, frozenset[int]]:
+        """The rows of a window whose key is good enough, once that is known.
+
+        Also the filter steps that they were found to meet on the way.
+        """
         threshold = self._candidates.threshold
         if threshold is None:
-            return window
+            return window, frozenset()
         column = self._first.column
         condition = self._key_condition(threshold)
         if condition is not None:
             found = reader.test(column, condition, window)
             if found is not None:
-                return found
+                return found, frozenset(step.index for step in self._key_steps)
         (values,) = reader.read([column], window)
         mask = good_enough(to_sort_values(values), threshold, descending=self._first.descending)
         reader.hold(column, window, values)
-        return window if mask is None else window.and_then(RowSelection.from_mask(mask))
+        rows = window if mask is None else window.and_then(RowSelection.from_mask(mask))
+        return rows, frozenset()
 
     def _key_condition(self, threshold: Threshold) -> Predicate | None:
         """What the key of a row that is good enough meets; None if no comparison says it.
@@ -319,11 +330,7 @@ class FirstRowsWalk:
             except (pa.ArrowException, ValueError):
                 return None
             key = Comparison(ColumnReference((self._first.column,)), operator, literal)
-            filters = [
-                step.conjunct.tree
-                for step in self._plan.row_filter.steps
-                if step.conjunct.columns == (self._first.column,) and not step.conjunct.can_fail
-            ]
+            filters = [step.conjunct.tree for step in self._key_steps]
             self._condition = threshold, And((key, *filters)) if filters else key
         return self._condition[1]
 
