@@ -29,7 +29,7 @@ from lm_datafusion.options import ScanOptions
 from lm_datafusion.plan import PlanPart, ScanRequest, Table
 from lm_datafusion.predicate.conjunct import bind_conjuncts, check_expressions
 from lm_datafusion.predicate.expression import Meaning
-from lm_datafusion.scan import find_order, load_facts, plan_scan
+from lm_datafusion.scan import can_split, find_order, load_facts, plan_scan, split_tasks
 from lm_datafusion.storage import LocalStorage
 
 if TYPE_CHECKING:
@@ -182,6 +182,8 @@ class LateDataset(ScanVerbs, ds.Dataset):
     def get_fragments(self, filter: Filter = None) -> Iterator[LateFragment]:  # noqa: A002 PyArrow's name
         """Balanced groups of the row groups that statistics leave over, one per scan thread.
 
+        Where there are fewer row groups than threads, large ones are cut into ranges of rows.
+
         A filter here only prunes; it has to be given to the fragment's scanner too. A dataset of
         a few rows (see `with_extent`) is one fragment: no part knows which rows are among them.
         """
@@ -195,7 +197,8 @@ class LateDataset(ScanVerbs, ds.Dataset):
         step = -1 if self._extent.is_reverse else 1
         options = self._options.with_changes(threads=1) if is_whole else self._options
         count = self._options.worker_count if is_whole else 1
-        for group in _balanced(plan.tasks[::step], count):
+        tasks = split_tasks(plan.tasks, count) if can_split(self.schema) else plan.tasks
+        for group in _balanced(tasks[::step], count):
             yield LateFragment(
                 self._table,
                 PlanPart(tasks=tuple(group[::step]), row_filter=plan.row_filter),
@@ -324,14 +327,14 @@ def _pruned(report: ScanReport, tasks: Sequence[RowGroupTask]) -> dict[str, int]
 
 def _balanced(tasks: Sequence[RowGroupTask], count: int) -> list[list[RowGroupTask]]:
     """Neighbouring tasks in at most `count` groups of about equal rows; one at least."""
-    total = sum(task.access.row_count for task in tasks)
+    total = sum(task.row_count for task in tasks)
     groups: list[list[RowGroupTask]] = [[]]
     done = 0
     for task in tasks:
         if groups[-1] and len(groups) < count and done >= total * len(groups) / count:
             groups.append([])
         groups[-1].append(task)
-        done += task.access.row_count
+        done += task.row_count
     return groups
 
 

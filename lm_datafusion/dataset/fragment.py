@@ -5,7 +5,7 @@ In: a table and a part of a plan for it. Out: scanners over that part.
 DataFusion calls `fragment.scanner(schema, columns=, filter=, batch_size=)` with the schema first;
 what it pushes so has DataFusion's meaning and is exact. Every other call has PyArrow's meaning.
 
-Invariant: the fragments of a dataset hold each row group once.
+Invariant: the fragments of a dataset hold each row once.
 """
 
 from __future__ import annotations

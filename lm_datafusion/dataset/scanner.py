@@ -132,7 +132,7 @@ class LateScanner(ds.Scanner):
             _check_inside(positions, table.num_rows)
             return self._reordered(table, positions)
         plan, metrics = self._plan(Extent())
-        total = sum(task.access.row_count for task in plan.tasks)
+        total = sum(task.row_count for task in plan.tasks)
         _check_inside(positions, total if extent.limit is None else min(total, extent.limit))
         if extent.is_reverse:
             positions = total - 1 - positions
@@ -161,7 +161,7 @@ class LateScanner(ds.Scanner):
             plan, metrics = self._plan(Extent())
             metrics.finish()
             self._metrics = metrics
-            total = sum(task.access.row_count for task in plan.tasks)
+            total = sum(task.row_count for task in plan.tasks)
             return total if limit is None else min(total, limit)
         # An order does not change how many rows a limit leaves.
         extent = dataclasses.replace(self._extent, order_by=(), is_any_order=limit is not None)

@@ -81,6 +81,15 @@ class RowGroupAccess:
         narrowed = self._with_undecided(conjunct, self.undecided[conjunct].intersection(undecided))
         return narrowed._with_rows(left, frozenset({conjunct}))  # noqa: SLF001 of this very class
 
+    def with_range(self, start: int, stop: int) -> RowGroupAccess:
+        """The same of the rows `[start, stop)` alone."""
+        rows = RowSelection.from_consecutive_ranges([(start, stop)], self.row_count)
+        return dataclasses.replace(
+            self,
+            selection=self.selection.intersection(rows),
+            undecided=tuple(held.intersection(rows) for held in self.undecided),
+        )
+
     def with_known_rows(self, conjuncts: frozenset[int], rows: RowSelection) -> RowGroupAccess:
         """The rows that meet some conjuncts, exactly: those are decided."""
         nothing = RowSelection.none(self.row_count)

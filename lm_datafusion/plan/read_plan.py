@@ -44,13 +44,26 @@ class RowGroupTask:
         file: The file it is in.
         access: The rows left of it.
         best: The best sort key it can hold, where first rows of an order are wanted.
+        rows: The range of its rows that the task is for; None for all.
         is_part: Whether another task has rows of the same row group, and counts its pages.
     """
 
     file: FilePlan
     access: RowGroupAccess
     best: BestKey | None = None
+    rows: tuple[int, int] | None = None
     is_part: bool = False
+
+    @property
+    def row_count(self) -> int:
+        """Rows that the task is for, matching or not."""
+        return self.access.row_count if self.rows is None else self.rows[1] - self.rows[0]
+
+    @property
+    def rows_left(self) -> int:
+        """Rows that the task is for and that are not ruled out."""
+        access = self.access if self.rows is None else self.access.with_range(*self.rows)
+        return access.selection.row_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

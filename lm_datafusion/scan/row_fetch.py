@@ -25,7 +25,7 @@ def plan_row_fetch(plan: ReadPlan, positions: npt.NDArray[np.int64]) -> ReadPlan
         plan: All row groups of a table, no filter.
         positions: Rows of the table, ascending, none twice. Those outside are ignored.
     """
-    counts = np.array([task.access.row_count for task in plan.tasks], dtype=np.int64)
+    counts = np.array([task.row_count for task in plan.tasks], dtype=np.int64)
     stops = np.cumsum(counts)
     edges = np.searchsorted(positions, np.concatenate([[0], stops]))
     tasks = []
@@ -34,7 +34,8 @@ def plan_row_fetch(plan: ReadPlan, positions: npt.NDArray[np.int64]) -> ReadPlan
     ):
         if first == stop:
             continue
-        rows = RowSelection.from_indices(positions[first:stop] - start_row, task.access.row_count)
+        own = positions[first:stop] - start_row + (0 if task.rows is None else task.rows[0])
+        rows = RowSelection.from_indices(own, task.access.row_count)
         access = dataclasses.replace(task.access, selection=rows)
         tasks.append(dataclasses.replace(task, access=access))
     return dataclasses.replace(plan, tasks=tuple(tasks))

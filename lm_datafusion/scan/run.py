@@ -7,6 +7,7 @@ Invariant: when the iterator ends or is closed, every file is closed and every t
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from lm_datafusion.formats.parquet.cache import FACTS
 from lm_datafusion.kernels import warn_if_missing
 from lm_datafusion.scan.memory.condition_cache import CONDITIONS
 from lm_datafusion.scan.memory.step_history import STEPS, file_versions, step_keys
+from lm_datafusion.scan.planning.split import can_split, split_tasks
 from lm_datafusion.scan.pruning.prune import PruningContext
 from lm_datafusion.scan.reading.adaptive_order import AdaptiveOrder
 from lm_datafusion.scan.reading.batches import batches_of, counted_batches
@@ -41,6 +43,7 @@ class ScanRun:
 
     def __init__(self, plan: ReadPlan, metrics: ScanMetrics) -> None:
         warn_if_missing()
+        plan = _split(plan)
         self._plan = plan
         self._metrics = metrics
         self._versions = file_versions(plan)
@@ -139,7 +142,7 @@ class ScanRun:
     def _budget(self) -> RowBudget | None:
         if self._plan.limit is None:
             return None
-        counts = [task.access.selection.row_count for task in self._plan.tasks]
+        counts = [task.rows_left for task in self._plan.tasks]
         has_filter = bool(self._plan.row_filter.steps)
         return RowBudget(self._plan.limit, counts, has_filter=has_filter)
 
@@ -174,6 +177,14 @@ class ScanRun:
                 metrics=self._metrics,
             )
         return context
+
+
+def _split(plan: ReadPlan) -> ReadPlan:
+    """The plan with parts of row groups, where that keeps more workers busy."""
+    is_plain = plan.first is None and plan.limit is None and not plan.is_reverse
+    if not is_plain or not can_split(plan.schema) or not can_split(plan.filter_schema):
+        return plan
+    return dataclasses.replace(plan, tasks=split_tasks(plan.tasks, plan.options.worker_count))
 
 
 def _joined(fetch: ScanRun, found: Found, plan: ReadPlan) -> Iterator[pa.RecordBatch]:

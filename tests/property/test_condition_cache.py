@@ -82,9 +82,11 @@ def ask(path, condition, projection, options, limit, *, stop):
     assert again == expected, (condition, projection, options)
     report = dataset.scan_reports()[-1]
     is_known = not several_on_a_float(dataset.schema, condition)
-    assert not is_known or report.pages_fetched <= pages_first
+    # A small cache drops entries, and which ones depends on the order of the steps.
+    holds_all = limit > 100_000
+    assert not (is_known and holds_all) or report.pages_fetched <= pages_first
     assert dataset.count_rows(filter=condition) == expected[1]
-    if limit > 100_000 and is_known and report.condition_cache_hits:
+    if holds_all and is_known and report.condition_cache_hits:
         assert dataset.scan_reports()[-1].bytes_scanned == 0
     return report.condition_cache_hits
 

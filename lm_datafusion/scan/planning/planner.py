@@ -100,6 +100,7 @@ def plan_scan(
         _count_part(part, files, metrics)
     else:
         tasks = plan_tasks(files, None if part is None else part.row_groups)
+        tasks = tasks if part is None else _with_ranges(tasks, part, metrics)
         steps = _row_filter(files[0]) if files and conjuncts else RowFilter(steps=())
     spans: list[Span] = []
     if request.first is not None:
@@ -167,15 +168,36 @@ def _load_files(
 def _tasks_of_part(part: PlanPart, files: Sequence[PruningContext]) -> list[RowGroupTask]:
     """The tasks of a part, with the columns of another request."""
     plans = {file.file_plan.place: file.file_plan for file in files}
-    return [RowGroupTask(file=plans[task.file.place], access=task.access) for task in part.tasks]
+    return [dataclasses.replace(task, file=plans[task.file.place]) for task in part.tasks]
+
+
+def _with_ranges(
+    tasks: list[RowGroupTask], part: PlanPart, metrics: ScanMetrics
+) -> list[RowGroupTask]:
+    """Tasks of whole row groups, cut down to the ranges of rows that a part has of them."""
+    if all(task.rows is None for task in part.tasks):
+        return tasks
+    ranges: dict[tuple[int, int], list[RowGroupTask]] = {}
+    for task in part.tasks:
+        ranges.setdefault((task.file.place, task.access.row_group), []).append(task)
+    counted = sum(own[0].access.row_count for own in ranges.values())
+    metrics.add(
+        row_groups_total=sum(not task.is_part for task in part.tasks) - len(ranges),
+        rows_total=sum(task.row_count for task in part.tasks) - counted,
+    )
+    return [
+        dataclasses.replace(task, rows=own.rows, is_part=own.is_part)
+        for task in tasks
+        for own in ranges[task.file.place, task.access.row_group]
+    ]
 
 
 def _count_part(part: PlanPart, files: Sequence[PruningContext], metrics: ScanMetrics) -> None:
     metrics.add(
         files=len(files),
         bytes_total=sum(file.facts.version.size_bytes for file in files),
-        row_groups_total=len(part.tasks),
-        rows_total=sum(task.access.row_count for task in part.tasks),
+        row_groups_total=sum(not task.is_part for task in part.tasks),
+        rows_total=sum(task.row_count for task in part.tasks),
     )
 
 
@@ -263,7 +285,7 @@ def _enough_tasks(tasks: list[RowGroupTask], request: ScanRequest) -> list[RowGr
         if missing <= 0:
             return tasks[:place]
         if task.access.is_fully_matched:
-            missing -= task.access.selection.row_count
+            missing -= task.rows_left
     return tasks
 
 

@@ -139,7 +139,20 @@ class PassedRows:
 class KnownRows:
     """One row group between the condition cache and its scan."""
 
-    def __init__(self, access: RowGroupAccess, context: PruningContext) -> None:
+    def __init__(
+        self,
+        access: RowGroupAccess,
+        context: PruningContext,
+        part: tuple[int, int] | None = None,
+    ) -> None:
+        """Prepares.
+
+        Args:
+            access: The row group.
+            context: The file and the conjuncts.
+            part: The range of its rows that is scanned; None for all. The cache knows whole row
+                groups, so that it learns nothing from a part.
+        """
         self._access = access
         self._context = context
         self._keys: list[ConjunctKey | None] = []
@@ -149,19 +162,20 @@ class KnownRows:
         is_whole = access.selection.selects_all()
         if context.options.condition_cache_bytes and is_whole and not access.is_fully_matched:
             self._keys = context.keys
-            self.is_kept = any(key is not None for key in self._keys)
+            self.is_kept = part is None and any(key is not None for key in self._keys)
+        self._row_count = access.row_count if part is None else part[1] - part[0]
 
     def narrowed(self) -> RowGroupAccess:
         """The access, without the rows that are known to fail and the conjuncts that are known."""
         access = self._access
-        found = _find(self._keys, self._context.file_plan) if self.is_kept else []
+        found = _find(self._keys, self._context.file_plan) if self._keys else []
         for members, row_groups in found:
             rows = row_groups.get(access.row_group)
             if rows is not None and any(access.is_undecided(place) for place in members):
                 access = access.with_known_rows(members, rows.unpack())
                 self._decided |= members
         if access is not self._access:
-            counts = {"condition_cache_hits": 1, "condition_cache_rows": access.row_count}
+            counts = {"condition_cache_hits": 1, "condition_cache_rows": self._row_count}
             self._context.metrics.add(**counts)
         return access
 

@@ -129,9 +129,22 @@ DictionaryPasses = dict[int, "npt.NDArray[np.bool_]"]
 
 
 def prune_row_group(
-    access: RowGroupAccess, context: PruningContext, file: OpenFile, passes: DictionaryPasses
+    access: RowGroupAccess,
+    context: PruningContext,
+    file: OpenFile,
+    passes: DictionaryPasses,
+    *,
+    is_counted: bool = True,
 ) -> RowGroupAccess:
-    """The stages that read from the row group itself; fills `passes` on the way."""
+    """The stages that read from the row group itself; fills `passes` on the way.
+
+    Args:
+        access: The rows left so far.
+        context: The file and the conjuncts.
+        file: Where indexes come from.
+        passes: Takes which values of dictionaries pass.
+        is_counted: Whether the metrics count a row group that is ruled out.
+    """
     key = _pruned_key(access, context)
     known = OUTCOMES.recall(context.facts.version, key, Stage.ALL, access.row_group)
     if known is not None:
@@ -140,7 +153,7 @@ def prune_row_group(
     else:
         pruned = _run_stages(access, context, file, passes)
         OUTCOMES.keep(context.facts.version, key, Stage.ALL, access.row_group, pruned)
-    if pruned.counter:
+    if pruned.counter and is_counted:
         context.metrics.add(**{pruned.counter: 1})
     return pruned.access
 

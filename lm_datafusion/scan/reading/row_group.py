@@ -69,7 +69,7 @@ class RowGroupReader:
         self._order = order
         self._files = files
         self.access = task.access
-        self._known = KnownRows(task.access, context)
+        self._known = KnownRows(task.access, context, task.rows)
         self._passed = PassedRows()
         self._passes: DictionaryPasses = {}
         self._columns: dict[str, Column] = {}
@@ -89,11 +89,18 @@ class RowGroupReader:
             extra: Columns that will be read beside those of the filter and the projection.
         """
         access = prune_row_group(
-            self._known.narrowed(), self.context, self.index_file, self._passes
+            self._known.narrowed(),
+            self.context,
+            self.index_file,
+            self._passes,
+            is_counted=not self.task.is_part,
         )
-        self.access = access
-        if access.undecided and access.is_fully_matched and not access.is_skipped:
+        is_matched = access.undecided and access.is_fully_matched and not access.is_skipped
+        if is_matched and not self.task.is_part:
             self.context.metrics.add(row_groups_fully_matched=1)
+        if self.task.rows is not None:
+            access = access.with_range(*self.task.rows)
+        self.access = access
         if not access.selection.selects_all():
             self._note_filter_pages()
         if not access.is_skipped:
