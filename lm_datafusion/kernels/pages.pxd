@@ -42,6 +42,13 @@ cdef class PageReader:
     cdef int64_t _raw_stop
     cdef object _page_buffer
     cdef const uint8_t* _page_data
+    cdef const uint8_t* _levels
+    cdef int64_t _level_bytes
+    cdef int64_t _value_width  # 0 if values have no fixed one
+    cdef bint _is_integer
+    cdef bint _is_text
+    cdef bint _is_fixed
+    cdef bint _is_unpacked  # whether the body is a page that `_unpack` has made
     cdef bint _is_body_enough(self) noexcept
     # The page that is open.
     cdef object body
@@ -60,3 +67,5 @@ cdef class PageReader:
     cdef int open(self, Py_ssize_t page) except -1
     cdef int _open_body(self, Py_ssize_t page, int64_t start, PageHeader* header, int64_t levels) except -1
     cdef int _open_levels(self, Py_ssize_t page, int64_t start, PageHeader* header) except -1
+    cdef int _unpack(self, Py_ssize_t page) except -1
+    cdef int _check_unpacked(self, int status, Py_ssize_t page) except -1
