@@ -14,8 +14,9 @@
 
 #include "hybrid.h"
 
-/* Short texts are copied as so many bytes: there is that much room behind the last one. */
+/* Short texts are copied in steps of so many bytes: there is that much room behind the last one. */
 #define LM_SLACK 16
+#define LM_SHORT_TEXT 64
 #define LM_MOST_VALUES 0x7fffffff
 
 typedef struct {
@@ -191,15 +192,18 @@ static int lm_delta_lengths(const uint8_t **p, const uint8_t *end, int64_t n, ui
     return seen >> 31 ? LM_BAD_LENGTH : LM_OK;
 }
 
-/* Copies a text; behind `to` are LM_SLACK bytes more than its own, from `from` on there are `there`. */
+/* Copies a text, and up to LM_SLACK bytes behind it; from `from` on there are `there` bytes. In the
+ * same memory the text ends before `to` begins. */
 LM_INLINE void lm_copy_text(uint8_t *to, const uint8_t *from, int64_t n, int64_t there)
 {
-    if (n <= LM_SLACK && there >= LM_SLACK) {
-        uint64_t a, b;
-        memcpy(&a, from, 8);
-        memcpy(&b, from + 8, 8);
-        memcpy(to, &a, 8);
-        memcpy(to + 8, &b, 8);
+    if (n <= LM_SHORT_TEXT && there >= n + LM_SLACK) {
+        for (int64_t i = 0; i < n; i += LM_SLACK) {
+            uint64_t a, b;
+            memcpy(&a, from + i, 8);
+            memcpy(&b, from + i + 8, 8);
+            memcpy(to + i, &a, 8);
+            memcpy(to + i + 8, &b, 8);
+        }
     } else {
         memcpy(to, from, (size_t)n);
     }
@@ -248,7 +252,7 @@ static void lm_delta_join(const uint8_t *p, const uint8_t *end, const uint32_t *
             out += 4;
         }
         /* The value before ends where this one begins: there is room to load from. */
-        lm_copy_text(out, before, head, LM_SLACK);
+        lm_copy_text(out, before, head, head + LM_SLACK);
         lm_copy_text(out + head, p, rest, end - p);
         before = out;
         out += head + rest;
