@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from lm_datafusion.formats.parquet.codecs import CODECS
 from lm_datafusion.formats.parquet.thrift import Kind
+from lm_datafusion.predicate.kinds import is_text_or_bytes
 from tests.footers import read_typed, write_typed
 from tests.parquet_files import column_index_bytes, offset_index_bytes
 
@@ -151,7 +152,7 @@ def make_source(number: int) -> Source:
     if dictionary == "mixed":
         options["dictionary_pagesize_limit"] = 50
     if dictionary == "unpacked":
-        options["column_encoding"] = {"c": rng.choice(_encodings(data_type))}
+        options["column_encoding"] = {"c": rng.choice(unpacked_encodings(data_type))}
     schema = pa.schema(
         [pa.field("c", data_type, nullable=is_nullable), pa.field("d", pa.int32(), nullable=False)]
     )
@@ -163,11 +164,11 @@ def make_source(number: int) -> Source:
     return _take_apart(sink.getvalue(), table.column(0), codec)
 
 
-def _encodings(data_type: pa.DataType) -> list[str]:
-    """Encodings that kernels turn into PLAIN; that itself for booleans."""
+def unpacked_encodings(data_type: pa.DataType) -> list[str]:
+    """Encodings of a flat type that kernels turn into PLAIN; that itself for booleans."""
     if pa.types.is_boolean(data_type):
         return ["PLAIN"]
-    if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
+    if is_text_or_bytes(data_type):
         return ["DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"]
     if pa.types.is_fixed_size_binary(data_type):
         return ["DELTA_BYTE_ARRAY", "BYTE_STREAM_SPLIT"]
