@@ -791,7 +791,7 @@ cdef class PageReader:
         if n > LARGEST_UNPACKED // max(4, width):
             raise UnsupportedPageError("more values than are unpacked at once", page)
         if n == 0:
-            end = data
+            size = 0  # whatever the page holds
         elif encoding == DELTA_BINARY_PACKED:
             size = n * width
         elif encoding == BYTE_STREAM_SPLIT:
