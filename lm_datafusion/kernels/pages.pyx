@@ -783,7 +783,7 @@ cdef class PageReader:
         elif encoding == DELTA_LENGTH_BYTE_ARRAY:
             is_known = self._is_text
         elif encoding == DELTA_BYTE_ARRAY:
-            is_known = self._is_text or (self._is_fixed)
+            is_known = self._is_text or self._is_fixed
         else:
             is_known = width > 0
         if not is_known:
