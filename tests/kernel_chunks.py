@@ -56,7 +56,7 @@ class Chunk:
         self.first_rows = self.row_ends - counts
         self.offsets = headers[:, 0]
         self.sizes = headers[:, 1] + headers[:, 2]
-        self.reader = PageReader(int(nullable))
+        self.reader = PageReader(int(nullable), physical, length)
         self.scratch = Scratch()
 
     @classmethod

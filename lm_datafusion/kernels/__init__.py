@@ -6,8 +6,8 @@ over values.
 
 `pages` reads headers and opens pages, `columns` decodes and tests values. Both are Cython; the
 loops are C (`hybrid.h`: run-length and bit-packed values, `rows.h`: masks and row numbers,
-`text.h` and `find.h`: text and substring search, `utf8.h`: validation, `fixed.h`: numbers, `lz4.h`:
-sizes of LZ4 blocks).
+`text.h` and `find.h`: text and substring search, `utf8.h`: validation, `fixed.h`: numbers,
+`delta.h` and `streams.h`: pages that are unpacked to PLAIN ones, `lz4.h`: sizes of LZ4 blocks).
 
 Without a C compiler the package installs without them, and PyArrow decodes every page.
 `LM_DATAFUSION_KERNELS=off` turns them off.

@@ -69,6 +69,13 @@ cdef class PageReader:
     cdef int _keep(self) except -1
     cdef int _own_body(self, int64_t size) except -1 with gil
     cdef int _fail(self, const char* message, Py_ssize_t page) except -1 with gil
+    cdef const uint8_t* _levels
+    cdef int64_t _level_bytes
+    cdef int64_t _value_width  # 0 if values have no fixed one
+    cdef bint _is_integer
+    cdef bint _is_text
+    cdef bint _is_fixed
+    cdef bint _is_unpacked  # whether the body is a page that `_unpack` has made
     # The page that is open.
     cdef object body
     cdef bint wants_owned  # whether `body` is to be a buffer that values may point into
@@ -91,3 +98,5 @@ cdef class PageReader:
     cdef int _decompress_owned(self, Py_ssize_t page, const uint8_t* packed, int64_t length,
                                int64_t size) except -1 with gil
     cdef int _open_levels(self, Py_ssize_t page, int64_t start, PageHeader* header) except -1 nogil
+    cdef int _unpack(self, Py_ssize_t page) except -1 with gil
+    cdef int _check_unpacked(self, int status, Py_ssize_t page) except -1

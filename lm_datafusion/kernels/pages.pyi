@@ -48,7 +48,12 @@ class PageReader:
     @property
     def kept_page(self) -> int: ...
     rows_decoded: int
-    def __init__(self, max_definition_level: int) -> None: ...
+    def __init__(
+        self,
+        max_definition_level: int,
+        physical_type: str = "",
+        fixed_length: int | None = None,
+    ) -> None: ...
     def set_pages(
         self,
         scratch: Scratch,

@@ -2,7 +2,8 @@
 """Page headers, page indexes, and the pages of a column chunk, one after the other.
 
 In: the bytes of pages and where each begins. Out: header fields as arrays; for the decoders of
-`columns`, an open page: its values, and which of its rows have one.
+`columns`, an open page: its values, and which of its rows have one. A page in a delta encoding or
+in BYTE_STREAM_SPLIT is unpacked when it is opened: `columns` sees a PLAIN page of the same values.
 
 Invariant: bytes are hostile until checked. A size, count or level that does not fit raises
 `PageError`; an encoding that is not known here raises `UnsupportedPageError`.
@@ -28,6 +29,17 @@ cdef extern from "snappy.h":
 cdef extern from "lz4.h":
     int64_t lm_lz4_size(const uint8_t*, int64_t) nogil
 
+cdef extern from "delta.h":
+    int LM_SLACK
+    int lm_delta_numbers(const uint8_t*, const uint8_t*, int64_t, int64_t, uint8_t*) nogil
+    int lm_delta_lengths(const uint8_t**, const uint8_t*, int64_t, uint32_t*, int64_t*) nogil
+    void lm_delta_texts(const uint8_t*, const uint8_t*, const uint32_t*, int64_t, uint8_t*) nogil
+    int lm_delta_size(const uint32_t*, const uint32_t*, int64_t, int64_t, int64_t*) nogil
+    void lm_delta_join(const uint8_t*, const uint8_t*, const uint32_t*, const uint32_t*, int64_t,
+                       int64_t, uint8_t*) nogil
+cdef extern from "streams.h":
+    void lm_join_streams(const uint8_t*, int64_t, int64_t, int64_t, uint8_t*) nogil
+
 cdef enum:
     DATA_V1 = 0
     INDEX = 1
@@ -35,6 +47,17 @@ cdef enum:
     DATA_V2 = 3
     RLE = 3
     MAX_DEPTH = 32
+    PLAIN = 0
+    DELTA_BINARY_PACKED = 5
+    DELTA_LENGTH_BYTE_ARRAY = 6
+    DELTA_BYTE_ARRAY = 7
+    RLE_DICTIONARY = 8
+    BYTE_STREAM_SPLIT = 9
+    # A few bytes can stand for very many values: no page is unpacked to more.
+    LARGEST_UNPACKED = 1 << 28
+    # Slots of a `Scratch` for lengths; nobody needs them while a page is being opened.
+    SHARED = 5
+    RESTS = 6
 
 
 class PageError(ValueError):
@@ -637,6 +660,10 @@ def plan_pages(const int64_t[::1] offsets, const int64_t[::1] sizes, const int64
     )
 
 
+# Bytes of a stored value, where all have as many.
+_WIDTHS = {"INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8}
+
+
 cdef class PageReader:
     """The pages of a flat column, opened one at a time, without Python's lock.
 
@@ -644,9 +671,11 @@ cdef class PageReader:
 
     Args:
         max_definition_level: 1 if the column may be null, else 0.
+        physical_type: How values are stored; what it is not said of is not unpacked.
+        fixed_length: The bytes of a FIXED_LEN_BYTE_ARRAY.
     """
 
-    def __cinit__(self, int max_definition_level):
+    def __cinit__(self, int max_definition_level, str physical_type="", fixed_length=None):
         if max_definition_level not in (0, 1):
             raise UnsupportedPageError("nested columns have other levels")
         self._max_definition_level = max_definition_level
@@ -655,6 +684,15 @@ cdef class PageReader:
         self._kept_page = -1
         self._kept_raw_data = NULL
         self._kept_memory = NULL
+        self._is_unpacked = False
+        self._is_integer = physical_type in ("INT32", "INT64")
+        self._is_text = physical_type == "BYTE_ARRAY"
+        if physical_type == "FIXED_LEN_BYTE_ARRAY":
+            self._value_width = fixed_length or 0
+            self._is_fixed = self._value_width > 0
+        else:
+            self._is_fixed = False
+            self._value_width = _WIDTHS.get(physical_type, 0)
 
     def __dealloc__(self):
         free(self._kept_memory)
@@ -774,6 +812,7 @@ cdef class PageReader:
         cdef PageHeader header
         cdef int64_t start = self._starts[page], body_start = 0, levels = 0, rows
         cdef int64_t size = self._size
+        cdef bint is_ready = False
         self._page_data = self._data
         if self._kept_page != self._numbers[page]:
             self._forget_kept()
@@ -782,6 +821,7 @@ cdef class PageReader:
             size, start = self._kept_raw_size, 0
         if start == -1 and self._kept_page >= 0 and self._is_body_enough():
             header = self._kept_header
+            is_ready = self._is_unpacked
         else:
             if start < 0 or start >= size:
                 self._fail(b"the page lies outside the bytes at hand", page)
@@ -804,13 +844,21 @@ cdef class PageReader:
             if header.repetition_bytes:
                 self._fail(b"a flat column has repetition levels", page)
             levels = header.definition_bytes
-        self._open_body(page, body_start, &header, levels)
+        if is_ready:
+            self.values = self.body_data
+            self.values_end = self.body_data + header.uncompressed_size
+        else:
+            self._open_body(page, body_start, &header, levels)
         self.has_nulls = False
         self.value_count = rows
         if self._max_definition_level:
             self._open_levels(page, body_start, &header)
         elif levels:
             self._fail(b"a required column has definition levels", page)
+        if DELTA_BINARY_PACKED <= self.encoding <= BYTE_STREAM_SPLIT and (
+            self.encoding != RLE_DICTIONARY
+        ):
+            self._unpack(page)
         self.rows_decoded += rows
         return 0
 
@@ -826,9 +874,12 @@ cdef class PageReader:
                 self._fail(b"the sizes of an uncompressed page differ", page)
             self.is_owned = False
             self.is_borrowed = True
+            self._is_unpacked = False
             self.body_data = self._page_data
             self.values = packed
-        elif self._kept_page < 0 or self.is_borrowed or self._kept_size != size:
+        elif self._kept_page < 0 or (
+            self.is_borrowed or self._is_unpacked or self._kept_size != size
+        ):
             self._kept_page = -1
             if self.wants_owned or self._codec is None:
                 self._decompress_owned(page, packed, packed_size, size)
@@ -838,7 +889,7 @@ cdef class PageReader:
                     self._fail(b"the page does not decompress to its size", page)
                 self.body_data = room
                 self.is_owned = False
-            self.is_borrowed = False
+            self.is_borrowed = self._is_unpacked = False
             self.values = self.body_data
         else:
             # Decompressed before.
@@ -850,6 +901,7 @@ cdef class PageReader:
         self._kept_size = size
         self.values_end = self.values + size
         return 0
+
     cdef int _decompress_owned(self, Py_ssize_t page, const uint8_t* packed, int64_t length,
                                int64_t size) except -1 with gil:
         """Decompresses into a buffer of its own."""
@@ -906,10 +958,111 @@ cdef class PageReader:
             if length < 0 or length > self.values_end - data:
                 self._fail(b"the levels are longer than the page", page)
             self.values = data + length
+        self._levels, self._level_bytes = data, length
         self.valid = <uint8_t*>self.scratch.room(0, self.row_count + 8)
         lm_hybrid_open(&runs, data, data + length, 1)
         if lm_hybrid_levels(&runs, self.row_count, 1, self.valid, &count):
             self._fail(b"the definition levels do not add up", page)
         self.value_count = count
         self.has_nulls = count != self.row_count
+        return 0
+
+    cdef int _unpack(self, Py_ssize_t page) except -1 with gil:
+        """Makes the page that is open a PLAIN page of the same values.
+
+        The levels go before the values, as in a V1 page: nothing else is needed to open it again.
+        """
+        cdef int64_t n = self.value_count, size = 0, stride = 0, lead = 0, given
+        cdef int64_t width = self._value_width
+        cdef int32_t encoding = self.encoding, level_bytes
+        cdef const uint8_t* data = self.values
+        cdef const uint8_t* end = self.values_end
+        cdef uint32_t* shared = NULL
+        cdef uint32_t* rests = NULL
+        cdef uint8_t* out
+        cdef int status = LM_OK
+        if encoding == DELTA_BINARY_PACKED:
+            is_known = self._is_integer
+        elif encoding == DELTA_LENGTH_BYTE_ARRAY:
+            is_known = self._is_text
+        elif encoding == DELTA_BYTE_ARRAY:
+            is_known = self._is_text or self._is_fixed
+        else:
+            is_known = width > 0
+        if not is_known:
+            raise UnsupportedPageError("an encoding that is left to PyArrow", page)
+        if n > LARGEST_UNPACKED // max(4, width):
+            raise UnsupportedPageError("more values than are unpacked at once", page)
+        if n == 0:
+            size = 0  # whatever the page holds
+        elif encoding == DELTA_BINARY_PACKED:
+            size = n * width
+        elif encoding == BYTE_STREAM_SPLIT:
+            size = n * width
+            stride = (end - data) // width
+            if stride < n or stride * width != end - data:
+                raise PageError("the streams of the page do not have its values", page)
+        else:
+            rests = <uint32_t*>self.scratch.room(RESTS, n * 4 + 64)
+            if encoding == DELTA_BYTE_ARRAY:
+                shared = <uint32_t*>self.scratch.room(SHARED, n * 4 + 64)
+            with nogil:
+                if shared != NULL:
+                    status = lm_delta_lengths(&data, end, n, shared, &size)
+                if not status:
+                    status = lm_delta_lengths(&data, end, n, rests, &size)
+                if not status and size > end - data:
+                    status = LM_BAD_LENGTH
+                if not status and shared != NULL:
+                    status = lm_delta_size(shared, rests, n, width, &size)
+            self._check_unpacked(status, page)
+            if not width:
+                size += n * 4
+        if self._max_definition_level:
+            lead = 4 + self._level_bytes
+        given = lead + size
+        if given > LARGEST_UNPACKED:
+            raise UnsupportedPageError("more bytes than are unpacked at once", page)
+        body = allocate_buffer(given + LM_SLACK)
+        out = <uint8_t*><size_t>body.address
+        if lead:
+            level_bytes = <int32_t>self._level_bytes
+            memcpy(out, &level_bytes, 4)
+            memcpy(out + 4, self._levels, level_bytes)
+        with nogil:
+            if n == 0:
+                pass
+            elif encoding == DELTA_BINARY_PACKED:
+                status = lm_delta_numbers(data, end, n, width, out + lead)
+            elif encoding == BYTE_STREAM_SPLIT:
+                lm_join_streams(data, stride, n, width, out + lead)
+            elif shared == NULL:
+                lm_delta_texts(data, end, rests, n, out + lead)
+            else:
+                lm_delta_join(data, end, shared, rests, n, width, out + lead)
+        self._check_unpacked(status, page)
+        self.body = body
+        self.body_data = out
+        self.values = out + lead
+        self.values_end = out + given
+        self.encoding = PLAIN
+        self.is_owned = True
+        self.is_borrowed = False
+        self._is_unpacked = True
+        self._kept_raw_data = NULL
+        self._kept_header.kind = DATA_V1
+        self._kept_header.encoding = PLAIN
+        self._kept_header.definition_bytes = RLE
+        self._kept_header.uncompressed_size = <int32_t>given
+        return 0
+
+    cdef int _check_unpacked(self, int status, Py_ssize_t page) except -1:
+        if status == LM_TOO_LONG:
+            raise UnsupportedPageError("the page has more values than rows", page)
+        if status == LM_SHORT:
+            raise PageError("the page ends before its values do", page)
+        if status == LM_BAD_LENGTH:
+            raise PageError("a value reaches over the end of the page", page)
+        if status:
+            raise PageError("a block of the page is malformed", page)
         return 0

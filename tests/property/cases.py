@@ -29,6 +29,7 @@ from datafusion import SessionConfig, SessionContext
 
 import lm_datafusion as lm
 from lm_datafusion.predicate.literals import literal_sql, quote_identifier, quote_string
+from tests.property.mutated_pages import unpacked_encodings
 
 if TYPE_CHECKING:
     import random
@@ -206,6 +207,11 @@ def draw_write_options(rng: random.Random, table: pa.Table) -> dict[str, Any]:
         "store_schema": rng.random() < 0.8,
         "version": "2.6",
     }
+    if not options["use_dictionary"] and rng.random() < 0.6:
+        kinds = {f.name: f.type for f in table.schema if not _has_no_choice(f.type)}
+        options["column_encoding"] = {
+            name: rng.choice(["PLAIN", *unpacked_encodings(kind)]) for name, kind in kinds.items()
+        }
     blooms = [
         f.name
         for f in table.schema
@@ -214,6 +220,14 @@ def draw_write_options(rng: random.Random, table: pa.Table) -> dict[str, Any]:
     if blooms:
         options["bloom_filter_options"] = {name: {"ndv": 100, "fpp": 0.1} for name in blooms}
     return options
+
+
+def _has_no_choice(data_type: pa.DataType) -> bool:
+    """Whether no encoding is chosen for a type."""
+    types = pa.types
+    return bool(
+        types.is_nested(data_type) or types.is_decimal(data_type) or types.is_dictionary(data_type)
+    )
 
 
 def draw_scan_options(rng: random.Random) -> dict[str, Any]:

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from lm_datafusion.formats.parquet.codecs import CODECS
 from lm_datafusion.formats.parquet.thrift import Kind
+from lm_datafusion.predicate.kinds import is_text_or_bytes
 from tests.footers import read_typed, write_typed
 from tests.parquet_files import column_index_bytes, offset_index_bytes
 
@@ -36,6 +37,7 @@ WORDS = ["", "a", "ab", "google", "x" * 13, "y" * 40, "ü", "日本語", "Ж" * 
 LONG_WORD = "Ж" * 350  # blocks of text have to grow
 COUNTS = [0, 1, 7, 8, 9, 63, 64, 65, 255, 1023, 1024, 1025, 3000, 20_000]
 INTEGERS = [0, 1, 2, 3, 7, 8, 31, 32, 127, 128, 255, 256, 2**15, 2**16, 2**24, 2**30, 2**31 - 1]
+WIDTHS = [0, 1, 7, 8, 31, 32, 33, 56, 57, 58, 63, 64, 65, 255]
 BYTES = list(bytes.fromhex("00 01 02 03 07 08 09 10 18 1f 20 21 40 7e 7f 80 81 c0 ed f4 ff"))
 
 _DAY = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
@@ -137,10 +139,10 @@ def make_source(number: int) -> Source:
     values = [None if rng.random() < null_share else rng.choice(domain) for _ in range(row_count)]
     if rng.random() < 0.3:
         values.sort(key=str)  # long runs
-    dictionary = rng.choice(["yes", "yes", "no", "mixed"])
+    dictionary = rng.choice(["yes", "yes", "no", "mixed", "unpacked", "unpacked"])
     options: dict[str, Any] = {
         "compression": codec or "NONE",
-        "use_dictionary": dictionary != "no",
+        "use_dictionary": dictionary in ("yes", "mixed"),
         "data_page_version": rng.choice(["1.0", "2.0"]),
         "data_page_size": rng.choice([16, 100, 1000, 1 << 20]),
         "write_batch_size": rng.choice([8, 30] if codec else [1, 8, 50, 1024]),
@@ -149,6 +151,8 @@ def make_source(number: int) -> Source:
     }
     if dictionary == "mixed":
         options["dictionary_pagesize_limit"] = 50
+    if dictionary == "unpacked":
+        options["column_encoding"] = {"c": rng.choice(unpacked_encodings(data_type))}
     schema = pa.schema(
         [pa.field("c", data_type, nullable=is_nullable), pa.field("d", pa.int32(), nullable=False)]
     )
@@ -158,6 +162,19 @@ def make_source(number: int) -> Source:
     sink = io.BytesIO()
     pq.write_table(table, sink, **options)
     return _take_apart(sink.getvalue(), table.column(0), codec)
+
+
+def unpacked_encodings(data_type: pa.DataType) -> list[str]:
+    """Encodings of a flat type that kernels turn into PLAIN; that itself for booleans."""
+    if pa.types.is_boolean(data_type):
+        return ["PLAIN"]
+    if is_text_or_bytes(data_type):
+        return ["DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"]
+    if pa.types.is_fixed_size_binary(data_type):
+        return ["DELTA_BYTE_ARRAY", "BYTE_STREAM_SPLIT"]
+    if pa.types.is_floating(data_type):
+        return ["BYTE_STREAM_SPLIT"]
+    return ["DELTA_BINARY_PACKED", "DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT"]
 
 
 def _take_apart(data: bytes, column: pa.ChunkedArray, codec: str | None) -> Source:
@@ -332,6 +349,8 @@ def _mutate_values(rng: random.Random, values: bytes, page: Page) -> bytes:
         return values[:1] + mutate_bytes(rng, values[1:])
     if encoding == 3:
         return mutate_bytes(rng, values[:4]) + _runs(rng, page.row_count, 1)
+    if encoding in (5, 6, 7):
+        return _mutate_deltas(rng, values, page)
     starts = []
     at = 0
     while at + 4 <= len(values):
@@ -343,6 +362,27 @@ def _mutate_values(rng: random.Random, values: bytes, page: Page) -> bytes:
     left = len(values) - at - 4
     said = rng.choice([*INTEGERS, 12, 13, left - 1, left, left + 1, left - 4, left - 5, -1, -4])
     return values[:at] + (said & 0xFFFFFFFF).to_bytes(4, "little") + values[at + 4 :]
+
+
+def _mutate_deltas(rng: random.Random, values: bytes, page: Page) -> bytes:
+    """The header of a sequence of differences, the widths of its first block, or anything."""
+    kind = rng.random()
+    numbers, at = [], 0
+    while len(numbers) < 5 and at < len(values):  # block, mini-blocks, count, first, least
+        start = at
+        while at < len(values) and values[at] & 0x80:
+            at += 1
+        at += 1
+        numbers.append(values[start:at])
+    if kind < 0.4 and numbers:
+        near = [page.row_count - 1, page.row_count, page.row_count + 1, 2**32, 2**63, 2**64 - 1]
+        numbers[rng.randrange(len(numbers))] = _varint(rng.choice([*INTEGERS, *near, 96]))
+        return b"".join(numbers) + values[at:]
+    if kind < 0.7 and numbers:
+        widths = bytes(rng.choice(WIDTHS) for _ in range(4))
+        more = rng.randbytes(rng.choice([0, 0, 7, 8, 300]))
+        return values[:at] + widths + values[at + 4 :] + more
+    return mutate_bytes(rng, values)
 
 
 def _runs(rng: random.Random, count: int, width: int) -> bytes:

@@ -178,7 +178,7 @@ def run_pages(rng: random.Random) -> str:
         except PageError:
             if rng.random() < 0.7:
                 return "error"
-    reader = PageReader(int(source.is_nullable))
+    reader = _reader(source)
     made: list[tuple[pa.Array, bytes]] = []
     for _ in range(rng.choice([1, 2, 3])):
         total = laid.row_ends[-1] if 0 <= laid.row_ends[-1] < 200_000 else source.row_count
@@ -208,6 +208,10 @@ def run_pages(rng: random.Random) -> str:
     for array, content in made:
         assert content_of(array) == content, "values changed afterwards"
     return outcome
+
+
+def _reader(source: Source) -> PageReader:
+    return PageReader(int(source.is_nullable), source.physical_type, source.fixed_length)
 
 
 def _take(rng: random.Random, array: pa.Array) -> None:
@@ -368,7 +372,7 @@ def _read_again(
     rows, start, stop = wanted
     if len(array) != (stop - start if rows is None else len(rows)):
         return  # of a filter
-    reader = PageReader(int(source.is_nullable))
+    reader = _reader(source)
     chunk = types.SimpleNamespace(
         physical_type=source.physical_type, fixed_length=source.fixed_length
     )

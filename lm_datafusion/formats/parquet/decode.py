@@ -2,10 +2,10 @@
 
 In: a column chunk, and the rows wanted. Out: exactly those rows; or the rows that pass a condition.
 
-Kernels decode flat columns in the common encodings (`kernel_decoder`). Nested columns, rare
-encodings, and everything where kernels are off are spliced and decoded by PyArrow
-(`splice_decoder`). Which of the two is chosen per chunk: by its metadata, and for good once a page
-turns out to be one that kernels do not know.
+Kernels decode flat columns (`kernel_decoder`). Nested columns, types that are stored in another
+form, and everything where kernels are off are spliced and decoded by PyArrow (`splice_decoder`).
+Which of the two is chosen per chunk: by its metadata, and for good once a page turns out to be one
+that kernels do not know.
 
 Invariant: both give the same values for the same rows.
 """

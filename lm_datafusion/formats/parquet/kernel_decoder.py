@@ -164,7 +164,9 @@ class KernelDecoder:
         self._stored = stored
         self._given = _given_type(stored, given)
         self._file, self._index_file = files
-        self._reader = PageReader(chunk.leaf.max_definition_level)
+        self._reader = PageReader(
+            chunk.leaf.max_definition_level, chunk.physical_type, chunk.fixed_length
+        )
         self._dictionary: Dictionary | None = chunk.small_dictionary
         self._is_dictionary_loaded = self._dictionary is not None
         self._numbers = np.zeros(0, dtype=np.int64)

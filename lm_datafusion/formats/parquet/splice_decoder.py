@@ -1,4 +1,4 @@
-"""Any column, decoded by PyArrow: nested ones, rare encodings, everything without kernels.
+"""Any column, decoded by PyArrow: nested ones, rare types, everything without kernels.
 
 In: a top-level column of a row group and the rows wanted. Out: exactly those rows.
 

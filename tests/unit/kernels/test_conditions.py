@@ -376,7 +376,7 @@ def test_plain_pages_need_a_test():
         filter_rows(chunk.reader, None, None, None, None, 0, 4)
 
 
-@pytest.mark.parametrize("encoding", [3, 4, 5, 6, 7, 9, 77])
+@pytest.mark.parametrize("encoding", [3, 4, 6, 7, 77])
 def test_encodings_that_kernels_do_not_know(encoding):
     page = data_page(b"\0" * 40, 4, encoding)
     chunk = Chunk(page, physical="INT32", stored=pa.int32(), nullable=False)

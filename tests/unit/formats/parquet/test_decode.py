@@ -36,6 +36,26 @@ LAYOUTS = {
     "uncompressed": {"use_dictionary": False, "compression": "none"},
     "V2": {"use_dictionary": False, "data_page_version": "2.0"},
     "V2 uncompressed": {"data_page_version": "2.0", "compression": "none"},
+    "deltas": {
+        "use_dictionary": False,
+        "column_encoding": {
+            "n": "DELTA_BINARY_PACKED",
+            "s": "DELTA_BYTE_ARRAY",
+            "r": "DELTA_BINARY_PACKED",
+            "f": "BYTE_STREAM_SPLIT",
+            "b": "RLE",
+        },
+    },
+    "V2 deltas": {
+        "use_dictionary": False,
+        "data_page_version": "2.0",
+        "compression": "none",
+        "column_encoding": {
+            "n": "BYTE_STREAM_SPLIT",
+            "s": "DELTA_LENGTH_BYTE_ARRAY",
+            "r": "DELTA_BINARY_PACKED",
+        },
+    },
     "one page": {"use_dictionary": False, "max_rows_per_page": ROWS},
 }
 
