@@ -29,7 +29,14 @@ from lm_datafusion.options import ScanOptions
 from lm_datafusion.plan import PlanPart, ScanRequest, Table
 from lm_datafusion.predicate.conjunct import bind_conjuncts, check_expressions
 from lm_datafusion.predicate.expression import Meaning
-from lm_datafusion.scan import can_split, find_order, load_facts, plan_scan, split_tasks
+from lm_datafusion.scan import (
+    can_split,
+    find_order,
+    load_facts,
+    plan_scan,
+    split_tasks,
+    worth_workers,
+)
 from lm_datafusion.storage import LocalStorage
 
 if TYPE_CHECKING:
@@ -196,8 +203,10 @@ class LateDataset(ScanVerbs, ds.Dataset):
         is_whole = self._extent.is_whole
         step = -1 if self._extent.is_reverse else 1
         options = self._options.with_changes(threads=1) if is_whole else self._options
-        count = self._options.worker_count if is_whole else 1
-        tasks = split_tasks(plan.tasks, count) if can_split(self.schema) else plan.tasks
+        count = worth_workers(plan, self._options.worker_count) if is_whole else 1
+        tasks = plan.tasks
+        if len(tasks) < count and can_split(self.schema):
+            tasks = split_tasks(tasks, count)
         for group in _balanced(tasks[::step], count):
             yield LateFragment(
                 self._table,

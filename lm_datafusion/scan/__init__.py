@@ -14,7 +14,7 @@ from __future__ import annotations
 from lm_datafusion.scan.memory.condition_cache import clear_condition_cache, condition_cache_bytes
 from lm_datafusion.scan.planning.order import find_order
 from lm_datafusion.scan.planning.planner import bind_request, load_facts, plan_scan
-from lm_datafusion.scan.planning.split import can_split, split_tasks
+from lm_datafusion.scan.planning.split import can_split, split_tasks, worth_workers
 from lm_datafusion.scan.pruning.known_rows import CachedShare, cached_share
 from lm_datafusion.scan.run import ScanRun
 from lm_datafusion.scan.sampling import known_steps, sample_seconds, sample_steps
@@ -34,4 +34,5 @@ __all__ = [
     "sample_seconds",
     "sample_steps",
     "split_tasks",
+    "worth_workers",
 ]

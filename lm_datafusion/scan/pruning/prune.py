@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from lm_datafusion.formats.parquet.footer import FileFacts
     from lm_datafusion.metrics import ScanMetrics
     from lm_datafusion.options import ScanOptions
-    from lm_datafusion.plan import FilePlan, RowGroupAccess
+    from lm_datafusion.plan import FilePlan, ReadPlan, RowGroupAccess
     from lm_datafusion.predicate.conjunct import BoundConjunct
     from lm_datafusion.pruning.containers import NanFree
     from lm_datafusion.scan.memory.condition_cache import ConjunctKey
@@ -145,7 +145,7 @@ def prune_row_group(
         passes: Takes which values of dictionaries pass.
         is_counted: Whether the metrics count a row group that is ruled out.
     """
-    key = _pruned_key(access, context)
+    key = _pruned_key(access, context.lasting_keys, context.file_plan, context.options)
     known = OUTCOMES.recall(context.facts.version, key, Stage.ALL, access.row_group)
     if known is not None:
         assert isinstance(known[0], Pruned)
@@ -171,18 +171,36 @@ def _run_stages(
     return Pruned(access, "")
 
 
-def _pruned_key(access: RowGroupAccess, context: PruningContext) -> Hashable | None:
+def expected_rows(plan: ReadPlan) -> int | None:
+    """Rows of a plan that pruning will leave; None unless earlier scans found it out."""
+    steps = sorted(plan.row_filter.steps, key=lambda step: step.index)
+    keys = lasting_keys([step.conjunct for step in steps], plan.filter_schema)
+    rows = 0
+    for task in plan.tasks:
+        key = _pruned_key(task.access, keys, task.file, plan.options)
+        known = OUTCOMES.recall(task.file.version, key, Stage.ALL, task.access.row_group)
+        if known is None:
+            return None
+        assert isinstance(known[0], Pruned)
+        rows += known[0].access.selection.row_count
+    return rows
+
+
+def _pruned_key(
+    access: RowGroupAccess,
+    keys: tuple[ConjunctKey, ...] | None,
+    file: FilePlan,
+    options: ScanOptions,
+) -> Hashable | None:
     """What the outcome of all stages depends on; None if it cannot be kept.
 
     Row groups that the condition cache or a caller has narrowed are pruned each time.
     """
-    keys = context.lasting_keys
     is_whole = access.selection.selects_all() and all(
         rows.selects_all() or not rows.selects_any() for rows in access.undecided
     )
-    if keys is None or not is_whole or context.file_plan.constants:
+    if keys is None or not is_whole or file.constants:
         return None
-    options = context.options
     return (
         keys,
         tuple(map(access.is_undecided, range(len(keys)))),

@@ -17,6 +17,7 @@ ROWS = 10_000
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
     monkeypatch.setattr(split, "FEWEST_ROWS", 1000)
+    monkeypatch.setattr(split, "ROWS_PER_WORKER", 1)
     lm.clear_condition_cache()
 
 
