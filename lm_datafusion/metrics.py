@@ -220,6 +220,10 @@ class ScanMetrics:
             for name, count in counts.items():
                 self._counts[name] += count
 
+    def count_of(self, name: str) -> int:
+        """A counter as it is now."""
+        return self._counts[name]
+
     def add_step(self, predicate: str, *, rows_in: int, rows_out: int, elapsed_s: float) -> None:
         """Adds one evaluation of a filter step."""
         with self._lock:

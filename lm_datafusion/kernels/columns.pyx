@@ -373,8 +373,10 @@ cdef class Dictionary:
                                &lengths[0], &total, &total_long)
         if status:
             raise PageError(f"dictionary: {_STATUS[status]}")
-        self._lengths = found_lengths
-        self._starts = found_starts
+        # Somebody else may have been faster, and hold pointers into what was found.
+        if self._starts is None:
+            self._lengths = found_lengths
+            self._starts = found_starts
         return 0
 
     cdef int check_text(self) except -1:

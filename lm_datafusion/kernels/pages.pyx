@@ -637,7 +637,7 @@ def plan_pages(const int64_t[::1] offsets, const int64_t[::1] sizes, const int64
             at = low
         if not is_touched:
             continue
-        if sizes[page] < 0 or offsets[page] < 0:
+        if not 0 <= sizes[page] <= 0x7FFFFFFF or not 0 <= offsets[page] < 1 << 62:
             raise PageError("a page that is nowhere in the file")
         out[0, count] = page
         out[2, count] = first_rows[page]
@@ -814,9 +814,10 @@ cdef class PageReader:
         cdef int64_t size = self._size
         cdef bint is_ready = False
         self._page_data = self._data
-        if self._kept_page != self._numbers[page]:
+        # A page that was fetched again may have become another one.
+        if self._kept_page != self._numbers[page] or start != -1:
             self._forget_kept()
-        elif start == -1 and self._kept_raw_data != NULL:
+        elif self._kept_raw_data != NULL:
             self._page_data = self._kept_raw_data
             size, start = self._kept_raw_size, 0
         if start == -1 and self._kept_page >= 0 and self._is_body_enough():

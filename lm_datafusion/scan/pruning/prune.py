@@ -151,8 +151,11 @@ def prune_row_group(
         assert isinstance(known[0], Pruned)
         pruned = known[0]
     else:
+        errors = context.metrics.count_of("predicate_evaluation_errors")
         pruned = _run_stages(access, context, file, passes)
-        OUTCOMES.keep(context.facts.version, key, Stage.ALL, access.row_group, pruned)
+        if context.metrics.count_of("predicate_evaluation_errors") == errors:
+            # What an error has kept from being pruned may be pruned the next time.
+            OUTCOMES.keep(context.facts.version, key, Stage.ALL, access.row_group, pruned)
     if pruned.counter and is_counted:
         context.metrics.add(**{pruned.counter: 1})
     return pruned.access

@@ -60,7 +60,7 @@ def test_bytes_before_the_pages_move_them():
     assert (ranges, length) == ([(10, 15)], 22)
 
 
-@pytest.mark.parametrize(("offset", "size"), [(-1, 5), (5, -1)])
+@pytest.mark.parametrize(("offset", "size"), [(-1, 5), (5, -1), (5, 1 << 31), (1 << 62, 5)])
 def test_pages_that_are_nowhere(offset, size):
     arrays = [np.array([value], dtype=np.int64) for value in (offset, size, 0)]
     with pytest.raises(PageError):
