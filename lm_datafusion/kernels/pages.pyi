@@ -26,7 +26,6 @@ def plan_pages(
     stop: int,
     *,
     kept_page: int = -1,
-    lead: int = 0,
 ) -> tuple[
     NDArray[np.int64],
     NDArray[np.int64],

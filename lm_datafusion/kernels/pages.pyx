@@ -589,8 +589,7 @@ cdef class Scratch:
 
 
 def plan_pages(const int64_t[::1] offsets, const int64_t[::1] sizes, const int64_t[::1] first_rows,
-               int64_t row_count, rows, int64_t start, int64_t stop, *, int64_t kept_page=-1,
-               int64_t lead=0):
+               int64_t row_count, rows, int64_t start, int64_t stop, *, int64_t kept_page=-1):
     """Which pages hold rows, and how their bytes lie when they are fetched one behind the other.
 
     Args:
@@ -602,16 +601,15 @@ def plan_pages(const int64_t[::1] offsets, const int64_t[::1] sizes, const int64
         start: The first row of the range.
         stop: The row behind the last.
         kept_page: A page that need not be fetched, if it is the first of them; -1 for none.
-        lead: Bytes that will be fetched before the pages.
 
     Returns:
         The numbers of the pages; where each begins among the fetched bytes, -1 for the kept page;
         their first rows; the rows behind their last; byte ranges (offset, length), neighbours
-        merged; the bytes of all of them and the lead.
+        merged; the bytes of all of them.
     """
     cdef Py_ssize_t pages = offsets.shape[0], page, count = 0
     cdef const int32_t[::1] numbers
-    cdef int64_t at = 0, total = 0, end, low, high, middle, length = lead
+    cdef int64_t at = 0, total = 0, end, low, high, middle, length = 0
     cdef int64_t range_start = -1, range_stop = -1
     cdef bint is_touched
     found = np.empty((4, max(1, pages)), dtype=np.int64)

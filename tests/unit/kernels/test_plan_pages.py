@@ -53,13 +53,6 @@ def test_is_what_numpy_says(seed):
         assert found[5] == expected[5]
 
 
-def test_bytes_before_the_pages_move_them():
-    arrays = [np.array(values, dtype=np.int64) for values in ([10, 20], [10, 5], [0, 3])]
-    numbers, starts, *_, ranges, length = plan_pages(*arrays, 6, None, 0, 6, lead=7)
-    assert (numbers.tolist(), starts.tolist()) == ([0, 1], [7, 17])
-    assert (ranges, length) == ([(10, 15)], 22)
-
-
 @pytest.mark.parametrize(("offset", "size"), [(-1, 5), (5, -1), (5, 1 << 31), (1 << 62, 5)])
 def test_pages_that_are_nowhere(offset, size):
     arrays = [np.array([value], dtype=np.int64) for value in (offset, size, 0)]
