@@ -134,6 +134,18 @@ def test_a_file_that_changed_is_looked_at_anew(path):
     assert pruned > 0
 
 
+def test_pruning_that_failed_is_tried_again(path, monkeypatch):
+    def fail(*_):
+        raise OSError("the page index cannot be read")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(prune, "PageStatistics", fail)
+        assert scan(path, "key < 300") == (300, 0)
+    rows, pruned = scan(path, "key < 300")
+    assert rows == 300
+    assert pruned > 0
+
+
 def test_what_holds_beside_another_condition_is_not_said_without_it(tmp_path):
     """`x < 8` rules NaN out of `x > 5`; alone, NaN is above all numbers."""
     path = str(tmp_path / "nan.parquet")
