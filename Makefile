@@ -14,7 +14,7 @@ ARGS ?=
 VENV := .venv
 RUN := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
-KERNELS := $(wildcard $(addprefix lm_datafusion/kernels/,*.pyx *.pxd *.h))
+KERNELS := $(wildcard $(addprefix lm_datafusion/kernels/,*.pyx *.pxd *.pxi *.h))
 DEMO := data/demo_$(ROWS)
 BENCHMARKS := $(subst /,.,$(basename $(sort $(wildcard tests/benchmark/bench_*.py))))
 

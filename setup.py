@@ -26,7 +26,7 @@ def kernels() -> list[Extension]:
         Extension(
             f"lm_datafusion.kernels.{name}",
             [f"{FOLDER}/{name}.pyx"],
-            depends=sorted(glob(f"{FOLDER}/*.h")),
+            depends=sorted(glob(f"{FOLDER}/*.h") + glob(f"{FOLDER}/*.pxi")),
             include_dirs=[FOLDER],
             extra_compile_args=FLAGS,
             extra_link_args=[f"-fsanitize={SANITIZE}"] if SANITIZE else [],

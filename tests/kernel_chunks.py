@@ -2,7 +2,7 @@
 
 In: the bytes of a Parquet file, or pages made by hand. Out: what the kernels make of them.
 
-`Chunk.read` and `Chunk.filter` do what `KernelDecoder` does: only pages with wanted rows are handed
+`Chunk.read` and `Chunk.filter` do what `ChunkReader` does: only pages with wanted rows are handed
 in, the page that was kept is not, and the memory they stood in is used again at once. An array
 that points into it then has other values than it should.
 """
@@ -10,14 +10,13 @@ that points into it then has other values than it should.
 from __future__ import annotations
 
 import io
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lm_datafusion.formats.parquet.codecs import make_decompressor
-from lm_datafusion.formats.parquet.kernel_decoder import _make_builder
+from lm_datafusion.formats.parquet.kernel_chunk import value_kind
 from lm_datafusion.formats.parquet.thrift import Kind, write_struct
 from lm_datafusion.kernels.columns import Dictionary, filter_rows, read_rows
 from lm_datafusion.kernels.pages import HEADER_FIELDS, PageReader, Scratch, walk_pages
@@ -41,7 +40,7 @@ class Chunk:
         self.bytes = pages
         self.stored = stored
         self.nullable = nullable
-        self.facts = SimpleNamespace(physical_type=physical, fixed_length=length)
+        self.physical, self.length = physical, length
         name = CODECS[codec]
         self.decompress = None if name is None else make_decompressor(name)
         headers = walk_pages(pages)
@@ -77,7 +76,8 @@ class Chunk:
         return {int(number) for number in self.headers[:, HEADER_FIELDS.index("encoding")]}
 
     def builder(self, given=None):
-        return _make_builder(self.facts, self.stored, given or self.stored, self.dictionary)
+        kind = value_kind(self.physical, self.length, self.stored, given or self.stored)
+        return None if kind is None else kind.make(self.dictionary)
 
     def _hand_over(self, rows, start, stop):
         """Makes pages ready; a function that writes over them."""
@@ -128,7 +128,6 @@ class Chunk:
             return filter_rows(
                 self.reader,
                 test,
-                self.dictionary,
                 passes,
                 rows,
                 start,

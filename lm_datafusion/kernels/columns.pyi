@@ -1,5 +1,5 @@
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +77,6 @@ def read_rows(
 def filter_rows(
     reader: PageReader,
     test: ValueTest | None,
-    dictionary: Dictionary | None,
     passes: NDArray[np.uint8] | None,
     rows: NDArray[np.int32] | None,
     start: int,
@@ -91,3 +90,65 @@ def rows_of_mask(mask: NDArray[np.uint8], start: int = 0) -> NDArray[np.int32]: 
 def rows_of_ranges(
     starts: NDArray[np.int64], stops: NDArray[np.int64], count: int
 ) -> NDArray[np.int32]: ...
+
+class ChunkPages:
+    row_count: int
+    @property
+    def dictionary_size(self) -> int: ...
+    def __init__(
+        self,
+        offsets: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        first_rows: NDArray[np.int64],
+        row_count: int,
+        *,
+        dictionary_offset: int,
+        max_definition_level: int,
+        physical_type: str,
+        fixed_length: int | None,
+        codec: str,
+        make_decompressor: Callable[[str], Callable[..., Any]] | None,
+        is_all_coded: bool,
+    ) -> None: ...
+
+class ValueKind:
+    data_type: Any
+    def __init__(
+        self,
+        builder: type[Builder],
+        data_type: Any,
+        *,
+        stored: int = 0,
+        given: int = 0,
+        is_text: bool = False,
+        is_view: bool = False,
+    ) -> None: ...
+    def make(self, dictionary: Dictionary | None = None) -> Builder: ...
+
+class Source(Protocol):
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def descriptor(self) -> Callable[[], int]: ...
+    def fetch(self, ranges: list[tuple[int, int]], target: memoryview) -> None: ...
+
+class ChunkReader:
+    pages: ChunkPages
+    pages_fetched: int
+    bytes_fetched: int
+    @property
+    def rows_decoded(self) -> int: ...
+    def __init__(self, pages: ChunkPages, kind: ValueKind, source: Source) -> None: ...
+    def join(self, other: ChunkReader) -> None: ...
+    def share_dictionary(self, other: ChunkReader) -> None: ...
+    def read(self, rows: NDArray[np.int32] | None, start: int, stop: int) -> Any: ...
+    def filter(
+        self,
+        rows: NDArray[np.int32] | None,
+        start: int,
+        stop: int,
+        test: ValueTest | None,
+        passes: NDArray[np.bool_] | None,
+        is_held: bool,
+    ) -> tuple[NDArray[np.int32], Any]: ...
+    def dictionary_values(self) -> Any: ...

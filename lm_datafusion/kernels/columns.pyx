@@ -11,10 +11,18 @@ Invariant: a page that holds no wanted row is not opened. Text that is handed ou
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
-from lm_datafusion.kernels.pages cimport PageHeader, PageReader, Scratch, read_page_header
+from lm_datafusion.kernels.pages cimport (
+    RANGES,
+    TABLE,
+    PageHeader,
+    PageReader,
+    Scratch,
+    lay_out_pages,
+    read_page_header,
+)
 
 import numpy as np
 import pyarrow as pa
@@ -52,6 +60,8 @@ cdef extern from "fixed.h":
     int lm_hybrid_codes(lm_hybrid*, int64_t, uint32_t, uint32_t*) nogil
     int lm_hybrid_codes_at(lm_hybrid*, const int32_t*, int64_t, uint32_t, uint32_t*) nogil
     int lm_hybrid_lookup(lm_hybrid*, int64_t, const uint8_t*, uint32_t, uint8_t*) nogil
+    int lm_hybrid_select(lm_hybrid*, int64_t, const uint8_t*, uint32_t, int32_t, int32_t*, uint32_t*,
+                         int64_t*) nogil
     int lm_hybrid_levels(lm_hybrid*, int64_t, unsigned int, uint8_t*, int64_t*) nogil
     int lm_test_page(const lm_text_test*, const uint8_t*, const uint8_t*, int64_t, uint8_t*) nogil
     int lm_test_values(const lm_text_test*, const uint8_t*, const uint8_t*, int64_t, const int32_t*,
@@ -68,6 +78,9 @@ cdef extern from "fixed.h":
                         int32_t*) nogil
     int lm_gather(const uint8_t*, const int32_t*, int64_t, int64_t, int64_t, void*) nogil
     void lm_take(const uint8_t*, const uint32_t*, int64_t, int64_t, uint8_t*) nogil
+
+cdef extern from "source.h":
+    int lm_fetch(int, const int64_t*, int64_t, uint8_t*) nogil
 
 cdef extern from "rows.h":
     int64_t lm_compress_rows(const uint8_t*, int64_t, const int32_t*, int32_t, int32_t*) nogil
@@ -957,7 +970,10 @@ def read_rows(PageReader reader, Builder builder, rows, int64_t start, int64_t s
     Returns:
         The array.
     """
-    cdef _Wanted wanted = _Wanted(rows, start, stop)
+    return read_wanted(reader, builder, _Wanted(rows, start, stop))
+
+
+cdef object read_wanted(PageReader reader, Builder builder, _Wanted wanted):
     cdef const int32_t* chosen
     cdef const int32_t* positions
     cdef int64_t low, n, dense, at
@@ -995,15 +1011,14 @@ def read_rows(PageReader reader, Builder builder, rows, int64_t start, int64_t s
     return builder.finish()
 
 
-def filter_rows(PageReader reader, ValueTest test, Dictionary dictionary, passes, rows,
-                int64_t start, int64_t stop, *, bint null_passes=False, Builder builder=None):
+def filter_rows(PageReader reader, ValueTest test, passes, rows, int64_t start, int64_t stop, *,
+                bint null_passes=False, Builder builder=None):
     """The rows that pass a condition.
 
     Args:
         reader: Has every page that holds one of the rows.
         test: The condition, for PLAIN pages; None if there are none.
-        dictionary: That of the chunk, if it has one.
-        passes: Which of the dictionary's values pass, one byte each.
+        passes: Which of the dictionary's values pass, one byte each; None without a dictionary.
         rows: Ascending row numbers (int32) in [start, stop); None for all of the range.
         start: The first row of the range.
         stop: The row behind the last.
@@ -1013,7 +1028,13 @@ def filter_rows(PageReader reader, ValueTest test, Dictionary dictionary, passes
     Returns:
         The rows that pass (int32), ascending, and their values or None.
     """
-    cdef _Wanted wanted = _Wanted(rows, start, stop)
+    return filter_wanted(
+        reader, test, passes, _Wanted(rows, start, stop), null_passes, builder
+    )
+
+
+cdef object filter_wanted(PageReader reader, ValueTest test, passes, _Wanted wanted,
+                          bint null_passes, Builder builder):
     cdef const uint8_t[::1] answers
     cdef const uint8_t* answer_data = NULL
     cdef uint32_t answer_count = 0
@@ -1048,6 +1069,9 @@ def filter_rows(PageReader reader, ValueTest test, Dictionary dictionary, passes
                 seen += n
                 reader.open(page)
                 reader.next_row = wanted.row_after(chosen, low, n)
+                if is_coded(reader.encoding) and not reader.has_nulls and n == reader.row_count:
+                    found += select_codes(reader, answer_data, answer_count, out + found, builder)
+                    continue
                 dense = find_positions(reader, chosen, low, n, &positions)
                 mask = <uint8_t*>reader.scratch.room(MASK, n + 8)
                 match_page(reader, test, answer_data, answer_count, positions, dense, mask)
@@ -1071,6 +1095,37 @@ def filter_rows(PageReader reader, ValueTest test, Dictionary dictionary, passes
     if found:
         memcpy(&passed_rows[0], out, found * 4)
     return passed, None if builder is None else builder.finish()
+
+
+cdef int64_t select_codes(PageReader reader, const uint8_t* answers, uint32_t answer_count,
+                          int32_t* rows, Builder builder) except -1 nogil:
+    """The rows of an open page of codes that pass, all of its rows wanted and none null.
+
+    Their values go to the builder, unless that is None.
+    """
+    cdef lm_hybrid runs
+    cdef uint32_t* codes = NULL
+    cdef int64_t found = 0
+    cdef int status
+    if reader.row_count == 0:
+        return 0
+    if answers == NULL or reader.values >= reader.values_end:
+        fail(LM_SHORT)
+    if builder is not None:
+        if builder._code_limit != answer_count:
+            fail(LM_BAD_CODE)
+        codes = <uint32_t*>reader.scratch.room(CODES, reader.row_count * 4 + 64)
+    status = lm_hybrid_open(&runs, reader.values + 1, reader.values_end, reader.values[0])
+    if not status:
+        status = lm_hybrid_select(&runs, reader.row_count, answers, answer_count,
+                                  <int32_t>reader.first_row, rows, codes, &found)
+    if status:
+        fail(status)
+    if builder is not None and found:
+        builder.reserve(found)
+        builder.append_codes(reader.scratch, codes, found)
+        builder.row_count += found
+    return found
 
 
 cdef int match_page(PageReader reader, ValueTest test, const uint8_t* answers, uint32_t answer_count,
@@ -1173,3 +1228,6 @@ def rows_of_ranges(const int64_t[::1] starts, const int64_t[::1] stops, int64_t 
                 out[at] = <int32_t>row
                 at += 1
     return found[:at]
+
+
+include "chunk.pxi"

@@ -295,6 +295,120 @@ static int lm_hybrid_lookup(lm_hybrid *h, int64_t n, const uint8_t *answers, uin
     return LM_OK;
 }
 
+/* Positions of eight answers (0 or 1 each; not all 0), and their codes if those are wanted. */
+LM_INLINE int64_t lm_emit8(const uint8_t *answers, int32_t first, const uint32_t *values,
+                           int32_t *rows, uint32_t *codes, int64_t count)
+{
+    for (int j = 0; j < 8; j++) {
+        rows[count] = first + j;
+        if (codes)
+            codes[count] = values[j];
+        count += answers[j];
+    }
+    return count;
+}
+
+#define LM_SELECT_CASE(W)                                                                   \
+    case W:                                                                                 \
+        for (; done + 8 <= n && in + 8 <= safe; done += 8, in += W) {                       \
+            uint64_t word;                                                                  \
+            lm_lookup8(in, table, eight, W);                                                \
+            memcpy(&word, eight, 8);                                                        \
+            if (!word)                                                                      \
+                continue;                                                                   \
+            if (word & 0x0202020202020202ULL)                                               \
+                return LM_BAD_CODE;                                                         \
+            if (codes)                                                                      \
+                lm_unpack8(in, values, W);                                                  \
+            *count = lm_emit8(eight, first + (int32_t)done, values, rows, codes, *count);   \
+        }                                                                                   \
+        break;
+
+/* Passing positions among the next n values of a bit-packed run of at most 8 bits. */
+static int lm_select_small(const lm_hybrid *h, int64_t n, const uint8_t *table, int32_t first,
+                           int32_t *rows, uint32_t *codes, int64_t *count)
+{
+    const uint8_t *in = h->packed + h->at / 8 * h->width;
+    const uint8_t *safe = h->packed + h->packed_bytes;
+    uint8_t eight[8];
+    uint32_t values[8];
+    int64_t done = 0;
+    switch (h->width) {
+        LM_SELECT_CASE(1) LM_SELECT_CASE(2) LM_SELECT_CASE(3) LM_SELECT_CASE(4)
+        LM_SELECT_CASE(5) LM_SELECT_CASE(6) LM_SELECT_CASE(7) LM_SELECT_CASE(8)
+    }
+    for (; done < n; done++) {
+        uint32_t code = lm_packed_at(h, h->at + done);
+        if (table[code] & 2)
+            return LM_BAD_CODE;
+        rows[*count] = first + (int32_t)done;
+        if (codes)
+            codes[*count] = code;
+        *count += table[code];
+    }
+    return LM_OK;
+}
+
+/* Positions (counted from `first`) of those of the next n values whose answer is 1, and their
+ * codes unless that is NULL. A run of equal codes is one look. Both outputs need room for n + 8. */
+static int lm_hybrid_select(lm_hybrid *h, int64_t n, const uint8_t *answers, uint32_t limit,
+                            int32_t first, int32_t *rows, uint32_t *codes, int64_t *found)
+{
+    uint32_t block[LM_BLOCK];
+    uint8_t table[256]; /* of small codes; 2 for those outside the dictionary */
+    int is_small = h->width >= 1 && h->width <= 8;
+    int64_t count = 0;
+    if (is_small) {
+        memset(table, 2, 256);
+        memcpy(table, answers, limit < 256 ? limit : 256);
+    }
+    while (n > 0) {
+        if (!h->left) {
+            int status = lm_hybrid_next(h);
+            if (status)
+                return status;
+        }
+        int64_t take = h->left < n ? h->left : n;
+        if (!h->packed) {
+            if (h->value >= limit)
+                return LM_BAD_CODE;
+            if (answers[h->value]) {
+                for (int64_t i = 0; i < take; i++)
+                    rows[count + i] = first + (int32_t)i;
+                if (codes)
+                    for (int64_t i = 0; i < take; i++)
+                        codes[count + i] = h->value;
+                count += take;
+            }
+        } else if (is_small && h->at % 8 == 0) {
+            int status = lm_select_small(h, take, table, first, rows, codes, &count);
+            if (status)
+                return status;
+        } else {
+            if (take > LM_BLOCK)
+                take = LM_BLOCK;
+            lm_unpack(h, take, block);
+            uint32_t most = 0;
+            for (int64_t i = 0; i < take; i++)
+                most = block[i] > most ? block[i] : most;
+            if (most >= limit)
+                return LM_BAD_CODE;
+            for (int64_t i = 0; i < take; i++) {
+                rows[count] = first + (int32_t)i;
+                if (codes)
+                    codes[count] = block[i];
+                count += answers[block[i]];
+            }
+        }
+        h->at += take;
+        h->left -= take;
+        first += (int32_t)take;
+        n -= take;
+    }
+    *found = count;
+    return LM_OK;
+}
+
 /* The next n values as bytes, each at most `most`; `*ones` counts those equal to it. */
 static int lm_hybrid_levels(lm_hybrid *h, int64_t n, uint32_t most, uint8_t *out, int64_t *ones)
 {

@@ -15,9 +15,12 @@ cdef struct PageHeader:
 cdef int read_page_header(const uint8_t* data, int64_t size, PageHeader* header) noexcept nogil
 
 cdef enum:
-    SLOTS = 10
+    SLOTS = 12
     # The slot of a decompressed page.
     BODY = 9
+    # The slots of a page table and of byte ranges to fetch.
+    TABLE = 10
+    RANGES = 11
 
 ctypedef size_t (*zstd_decompress)(void*, void*, size_t, const void*, size_t) noexcept nogil
 ctypedef size_t (*zstd_free)(void*) noexcept nogil
@@ -36,6 +39,11 @@ cdef class Scratch:
     cdef void* room(self, int slot, int64_t size) except NULL nogil
     cdef void give(self, int slot, void* memory, int64_t size) noexcept nogil
 
+cdef int64_t lay_out_pages(const int64_t* offsets, const int64_t* sizes, const int64_t* first_rows,
+                           int64_t pages, int64_t row_count, const int32_t* rows, int64_t total,
+                           int64_t start, int64_t stop, int64_t kept_page, int64_t lead,
+                           int64_t* table, int64_t* ranges, int64_t* range_count) noexcept nogil
+
 cdef class PageReader:
     cdef object _buffer
     cdef object _decompress
@@ -43,10 +51,12 @@ cdef class PageReader:
     cdef bint _is_packed
     cdef const uint8_t* _data
     cdef int64_t _size
-    cdef const int64_t[::1] _numbers
-    cdef const int64_t[::1] _starts
-    cdef const int64_t[::1] _first_rows
-    cdef const int64_t[::1] _row_ends
+    # The number of each page in its chunk, where it begins, its first row, the row behind its last.
+    cdef const int64_t* _numbers
+    cdef const int64_t* _starts
+    cdef const int64_t* _first_rows
+    cdef const int64_t* _row_ends
+    cdef object _tables  # keeps those alive, unless a scratch does
     cdef int _max_definition_level
     cdef readonly Py_ssize_t page_count
     cdef readonly int64_t rows_decoded
@@ -92,6 +102,10 @@ cdef class PageReader:
     cdef bint has_nulls
     cdef int64_t next_row  # behind the last row that was asked for
 
+    cdef int hand_over(self, Scratch scratch, decompress, buffer, const int64_t* tables,
+                       int64_t stride, Py_ssize_t count) except -1
+    cdef int64_t kept(self) noexcept nogil
+    cdef int let_go(self) except -1
     cdef int open(self, Py_ssize_t page) except -1 nogil
     cdef int _open_body(self, Py_ssize_t page, int64_t start, PageHeader* header,
                         int64_t levels) except -1 nogil

@@ -588,6 +588,62 @@ cdef class Scratch:
                 self._sizes[slot] = 0
 
 
+cdef int64_t lay_out_pages(const int64_t* offsets, const int64_t* sizes, const int64_t* first_rows,
+                           int64_t pages, int64_t row_count, const int32_t* rows, int64_t total,
+                           int64_t start, int64_t stop, int64_t kept_page, int64_t lead,
+                           int64_t* table, int64_t* ranges, int64_t* range_count) noexcept nogil:
+    """Which pages hold rows, and how their bytes lie when they are fetched one behind the other.
+
+    `plan_pages` says what goes in. `lead` bytes stand before the first page. `table` has room for
+    four rows of `pages` numbers, `ranges` for `pages` pairs of offset and length, `range_count[1]`
+    gets the bytes of all of them.
+
+    How many pages there are; -1 for a page that is nowhere in the file.
+    """
+    cdef int64_t page, at = 0, end, low, high, middle, count = 0, length = lead, found = 0
+    cdef int64_t range_stop = -1
+    cdef bint is_touched
+    for page in range(pages):
+        end = first_rows[page + 1] if page + 1 < pages else row_count
+        if rows == NULL:
+            is_touched = max(first_rows[page], start) < min(end, stop)
+        else:
+            # The first of the rows that is not before the end of the page.
+            low, high = at, total
+            while low < high:
+                middle = (low + high) // 2
+                if rows[middle] < end:
+                    low = middle + 1
+                else:
+                    high = middle
+            is_touched = low > at
+            at = low
+        if not is_touched:
+            continue
+        if not 0 <= sizes[page] <= 0x7FFFFFFF or not 0 <= offsets[page] < <int64_t>1 << 62:
+            return -1
+        table[count] = page
+        table[2 * pages + count] = first_rows[page]
+        table[3 * pages + count] = end
+        if count == 0 and page == kept_page:
+            table[pages + count] = -1
+        else:
+            table[pages + count] = length
+            length += sizes[page]
+            if sizes[page]:
+                if offsets[page] == range_stop:
+                    ranges[2 * found - 1] += sizes[page]
+                else:
+                    ranges[2 * found] = offsets[page]
+                    ranges[2 * found + 1] = sizes[page]
+                    found += 1
+                range_stop = offsets[page] + sizes[page]
+        count += 1
+    range_count[0] = found
+    range_count[1] = length - lead
+    return count
+
+
 def plan_pages(const int64_t[::1] offsets, const int64_t[::1] sizes, const int64_t[::1] first_rows,
                int64_t row_count, rows, int64_t start, int64_t stop, *, int64_t kept_page=-1):
     """Which pages hold rows, and how their bytes lie when they are fetched one behind the other.
@@ -607,54 +663,32 @@ def plan_pages(const int64_t[::1] offsets, const int64_t[::1] sizes, const int64
         their first rows; the rows behind their last; byte ranges (offset, length), neighbours
         merged; the bytes of all of them.
     """
-    cdef Py_ssize_t pages = offsets.shape[0], page, count = 0
+    cdef int64_t pages = offsets.shape[0], count
     cdef const int32_t[::1] numbers
-    cdef int64_t at = 0, total = 0, end, low, high, middle, length = 0
-    cdef int64_t range_start = -1, range_stop = -1
-    cdef bint is_touched
+    cdef const int32_t* chosen = NULL
+    cdef int64_t total = 0
+    cdef int64_t range_count[2]
+    cdef int64_t[:, ::1] table
+    cdef int64_t[:, ::1] ranges
     found = np.empty((4, max(1, pages)), dtype=np.int64)
-    cdef int64_t[:, ::1] out = found
+    found_ranges = np.empty((max(1, pages), 2), dtype=np.int64)
+    table, ranges = found, found_ranges
     if rows is not None:
         numbers = rows
         total = numbers.shape[0]
-    ranges = []
-    for page in range(pages):
-        end = first_rows[page + 1] if page + 1 < pages else row_count
-        if rows is None:
-            is_touched = max(first_rows[page], start) < min(end, stop)
+        if not total:
+            start = stop = 0
         else:
-            # The first of the rows that is not before the end of the page.
-            low, high = at, total
-            while low < high:
-                middle = (low + high) // 2
-                if numbers[middle] < end:
-                    low = middle + 1
-                else:
-                    high = middle
-            is_touched = low > at
-            at = low
-        if not is_touched:
-            continue
-        if not 0 <= sizes[page] <= 0x7FFFFFFF or not 0 <= offsets[page] < 1 << 62:
-            raise PageError("a page that is nowhere in the file")
-        out[0, count] = page
-        out[2, count] = first_rows[page]
-        out[3, count] = end
-        if count == 0 and page == kept_page:
-            out[1, count] = -1
-        else:
-            out[1, count] = length
-            length += sizes[page]
-            if offsets[page] != range_stop:
-                if range_stop > range_start:
-                    ranges.append((range_start, range_stop - range_start))
-                range_start = offsets[page]
-            range_stop = offsets[page] + sizes[page]
-        count += 1
-    if range_stop > range_start:
-        ranges.append((range_start, range_stop - range_start))
+            chosen = &numbers[0]
+    if not pages:
+        return found[0, :0], found[1, :0], found[2, :0], found[3, :0], [], 0
+    count = lay_out_pages(&offsets[0], &sizes[0], &first_rows[0], pages, row_count, chosen, total,
+                          start, stop, kept_page, 0, &table[0, 0], &ranges[0, 0], range_count)
+    if count < 0:
+        raise PageError("a page that is nowhere in the file")
     return (
-        found[0, :count], found[1, :count], found[2, :count], found[3, :count], ranges, length
+        found[0, :count], found[1, :count], found[2, :count], found[3, :count],
+        [(a, b) for a, b in found_ranges[: range_count[0]].tolist()], range_count[1],
     )
 
 
@@ -712,10 +746,21 @@ cdef class PageReader:
         Raises:
             PageError: Pages that are not behind one another.
         """
+        cdef Py_ssize_t count = len(numbers)
+        if not count == len(starts) == len(first_rows) == len(row_ends):
+            raise PageError("pages and rows do not fit")
+        tables = np.ascontiguousarray([numbers, starts, first_rows, row_ends], dtype=np.int64)
+        cdef int64_t[:, ::1] rows = tables
+        self.hand_over(scratch, decompress, buffer, &rows[0, 0] if count else NULL, count, count)
+        self._tables = tables
+
+    cdef int hand_over(self, Scratch scratch, decompress, buffer, const int64_t* tables,
+                       int64_t stride, Py_ssize_t count) except -1:
+        """`set_pages`, with the four tables `stride` numbers apart."""
         cdef int64_t behind = 0
         cdef Py_ssize_t page
         self.scratch = scratch
-        if self.kept_page < 0:
+        if self.kept() < 0:
             self._forget_kept()  # it was in pages that nobody released
         self._decompress = decompress
         self._is_packed = decompress is not None
@@ -723,27 +768,26 @@ cdef class PageReader:
         self._buffer = buffer
         self._data = <const uint8_t*><size_t>buffer.address
         self._size = buffer.size
-        self._numbers = numbers
-        self._starts = starts
-        self._first_rows = first_rows
-        self._row_ends = row_ends
+        self._numbers = tables
+        self._starts = tables + stride
+        self._first_rows = tables + 2 * stride
+        self._row_ends = tables + 3 * stride
         self.page_count = 0
         self.wants_owned = False
-        if not (
-            self._starts.shape[0] == self._first_rows.shape[0] == self._row_ends.shape[0]
-            == self._numbers.shape[0]
-        ):
-            raise PageError("pages and rows do not fit")
-        for page in range(self._numbers.shape[0]):
+        for page in range(count):
             # Rows have 32 bits, and none is in two pages: there is room for each of them once.
             if not behind <= self._first_rows[page] <= self._row_ends[page] <= 0x7FFFFFFF:
                 raise PageError("the rows of pages are in no order", page)
             behind = self._row_ends[page]
-        self.page_count = self._numbers.shape[0]
+        self.page_count = count
+        return 0
 
     @property
     def kept_page(self):
         """The number of a page that need not be fetched again; -1 if there is none."""
+        return self.kept()
+
+    cdef int64_t kept(self) noexcept nogil:
         if self._kept_page < 0 or self._is_in_scratch():
             return -1
         return self._kept_page if self._kept_raw_data != NULL or self._is_body_enough() else -1
@@ -768,6 +812,9 @@ cdef class PageReader:
 
     def release(self):
         """Lets go of the pages at hand; of the one opened last only if all its rows were read."""
+        self.let_go()
+
+    cdef int let_go(self) except -1:
         if self._kept_page >= 0:
             if self.next_row >= self.first_row + self.row_count:
                 self._forget_kept()
@@ -783,6 +830,8 @@ cdef class PageReader:
         self._data = self._page_data = NULL
         self._size = 0
         self.page_count = 0
+        self._tables = None
+        return 0
 
     cdef int _keep(self) except -1:
         """Takes along what the scratch and the fetched bytes have of the page opened last."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -100,7 +101,7 @@ class PlanPart:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ReadPlan:
     """The row groups left after pruning by statistics, and what to do in each.
 
@@ -125,3 +126,8 @@ class ReadPlan:
     is_reverse: bool = False
     limit: int | None = None
     first: FirstRows | None = None
+
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the result."""
+        return tuple(self.schema.names)

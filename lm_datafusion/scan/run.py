@@ -20,10 +20,11 @@ from lm_datafusion.scan.memory.step_history import STEPS, file_versions, step_ke
 from lm_datafusion.scan.planning.split import can_split, split_tasks
 from lm_datafusion.scan.pruning.prune import PruningContext
 from lm_datafusion.scan.reading.adaptive_order import AdaptiveOrder
-from lm_datafusion.scan.reading.batches import batches_of, counted_batches
+from lm_datafusion.scan.reading.batches import BatchMaker, batches_of, counted_batches
 from lm_datafusion.scan.reading.limit import RowBudget
 from lm_datafusion.scan.reading.pool import OrderedPool
 from lm_datafusion.scan.reading.row_group import RowGroupReader
+from lm_datafusion.scan.reading.scan_file import ScanFile
 from lm_datafusion.scan.reading.walk import RowGroupScan
 from lm_datafusion.scan.top_k.first_rows import FirstRowsWalk, plan_fetch
 from lm_datafusion.storage import LazyFile, MeteredFile
@@ -56,7 +57,8 @@ class ScanRun:
         self._handles = _Handles(plan)
         steps = sorted(plan.row_filter.steps, key=lambda step: step.index)
         self._conjuncts = tuple(step.conjunct for step in steps)
-        self._contexts: dict[FileVersion, PruningContext] = {}
+        self._files: dict[FileVersion, ScanFile] = {}
+        self._batch_maker = BatchMaker(plan.schema)
 
     def batches(self) -> Generator[pa.RecordBatch]:
         """The rows of the plan, in its order."""
@@ -149,7 +151,8 @@ class ScanRun:
     def _scan(self, index: int, budget: RowBudget | None) -> Iterator[pa.RecordBatch]:
         try:
             reader = self.open_reader(index)
-            yield from RowGroupScan(self._plan, reader, index, budget).batches()
+            scan = RowGroupScan(self._plan, reader, self._batch_maker, index, budget)
+            yield from scan.batches()
         finally:
             self._handles.release(self._plan.tasks[index].file.version)
 
@@ -157,18 +160,13 @@ class ScanRun:
         """A reader of the row group of a task of the plan."""
         task = self._plan.tasks[index]
         file = self._handles.open(task.file.version)
-        context = self._context(task.file, file)
-        files = (file, self._index_file(file))
-        return RowGroupReader(self._plan, task, context, self._order, files)
+        return RowGroupReader(self._plan, task, self._scan_file(task.file, file), self._order)
 
-    def _index_file(self, file: OpenFile) -> OpenFile:
-        return MeteredFile(file, lambda n: self._metrics.add(bytes_metadata=n))
-
-    def _context(self, file_plan: FilePlan, file: OpenFile) -> PruningContext:
-        """What pruning needs of a file; two threads may both make it, which does no harm."""
-        context = self._contexts.get(file_plan.version)
-        if context is None:
-            context = self._contexts[file_plan.version] = PruningContext(
+    def _scan_file(self, file_plan: FilePlan, file: OpenFile) -> ScanFile:
+        """What the row groups of a file share."""
+        found = self._files.get(file_plan.version)
+        if found is None:
+            context = PruningContext(
                 facts=FACTS.load(file, limit_bytes=self._plan.options.metadata_cache_bytes),
                 file_plan=file_plan,
                 conjuncts=self._conjuncts,
@@ -176,7 +174,9 @@ class ScanRun:
                 options=self._plan.options,
                 metrics=self._metrics,
             )
-        return context
+            index_file = MeteredFile(file, lambda n: self._metrics.add(bytes_metadata=n))
+            found = self._files[file_plan.version] = ScanFile(context, file, index_file)
+        return found
 
 
 def _split(plan: ReadPlan) -> ReadPlan:

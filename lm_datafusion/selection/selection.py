@@ -197,11 +197,8 @@ class RowSelection:
 
     def selects_any(self) -> bool:
         """Whether some row is selected."""
-        match self._form:
-            case Runs(starts=starts):
-                return len(starts) > 0
-            case Mask(row_count=row_count) | Rows(row_count=row_count):
-                return row_count > 0
+        form = self._form
+        return len(form.starts) > 0 if isinstance(form, Runs) else form.row_count > 0
 
     def selects_all(self) -> bool:
         """Whether no row is skipped; true of no rows at all."""

@@ -53,6 +53,10 @@ class LazyFile:
         """Fetches ranges into memory, one behind the other."""
         self._opened().fetch_into(ranges, target)
 
+    def descriptor(self) -> int:
+        """The descriptor of the file, which is opened for it."""
+        return self._opened().descriptor()
+
     def check_unchanged(self) -> None:
         """Raises `FileChangedError` if the file is not this version any more."""
         if self._file is not None:

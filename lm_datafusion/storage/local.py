@@ -90,6 +90,10 @@ class LocalFile:
         """The version that was opened."""
         return self._version
 
+    def descriptor(self) -> int:
+        """The descriptor, for `pread`; -1 once the file is closed."""
+        return self._handle
+
     def check_unchanged(self) -> None:
         """Raises `FileChangedError` if the open file is not the planned version any more."""
         try:

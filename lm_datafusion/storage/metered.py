@@ -37,6 +37,10 @@ class MeteredFile:
         self._file.fetch_into(ranges, target)
         self._count(len(target))
 
+    def descriptor(self) -> int:
+        """None: what is read through it would not be counted."""
+        return -1
+
     def check_unchanged(self) -> None:
         """Passed on."""
         self._file.check_unchanged()

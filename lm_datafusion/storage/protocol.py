@@ -44,6 +44,10 @@ class OpenFile(Protocol):
         """Fetches ranges into memory, one behind the other; they fill `target` exactly."""
         ...
 
+    def descriptor(self) -> int:
+        """The file descriptor of a local file, for `pread` alone; -1 if there is none."""
+        ...
+
     def check_unchanged(self) -> None:
         """Raises `FileChangedError` if the file is not the version that was opened any more."""
         ...

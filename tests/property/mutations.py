@@ -29,7 +29,6 @@ import sys
 import tempfile
 import time
 import traceback
-import types
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +37,7 @@ import pyarrow as pa
 import lm_datafusion as lm
 from lm_datafusion.formats.parquet.codecs import make_decompressor
 from lm_datafusion.formats.parquet.conditions import INTEGER_TYPES, integer_type
-from lm_datafusion.formats.parquet.kernel_decoder import _make_builder
+from lm_datafusion.formats.parquet.kernel_chunk import value_kind
 from lm_datafusion.kernels import columns
 from lm_datafusion.kernels.columns import (
     TEXT_IN,
@@ -210,6 +209,11 @@ def run_pages(rng: random.Random) -> str:
     return outcome
 
 
+def _make_builder(source: Source, given: pa.DataType, dictionary: Dictionary | None) -> Any:
+    kind = value_kind(source.physical_type, source.fixed_length, source.data_type, given)
+    return kind.make(dictionary)
+
+
 def _reader(source: Source) -> PageReader:
     return PageReader(int(source.is_nullable), source.physical_type, source.fixed_length)
 
@@ -274,10 +278,7 @@ def _builder(rng: random.Random, source: Source, dictionary: Dictionary | None) 
     elif pa.types.is_binary(given):
         # Bytes are no text: mostly an error.
         given = rng.choice([given, given, pa.binary_view(), pa.string(), pa.string_view()])
-    chunk = types.SimpleNamespace(
-        physical_type=source.physical_type, fixed_length=source.fixed_length
-    )
-    return _make_builder(chunk, source.data_type, given, dictionary)
+    return _make_builder(source, given, dictionary)
 
 
 def _filter(
@@ -304,7 +305,6 @@ def _filter(
     found, values = filter_rows(
         reader,
         test if rng.random() < 0.95 else None,
-        dictionary,
         answers,
         rows,
         start,
@@ -373,10 +373,7 @@ def _read_again(
     if len(array) != (stop - start if rows is None else len(rows)):
         return  # of a filter
     reader = _reader(source)
-    chunk = types.SimpleNamespace(
-        physical_type=source.physical_type, fixed_length=source.fixed_length
-    )
-    builder = _make_builder(chunk, source.data_type, array.type, dictionary)
+    builder = _make_builder(source, array.type, dictionary)
     buffer, _ = exact_buffer(laid.data)
     numbers = np.arange(len(laid.starts))
     places = (np.array(laid.starts), np.array(laid.first_rows), np.array(laid.row_ends))

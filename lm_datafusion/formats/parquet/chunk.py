@@ -74,16 +74,14 @@ class ChunkFacts:
         "codec",
         "encodings",
         "fixed_length",
-        "is_for_kernels",
+        "kernel_pages",
         "leaf",
         "metadata",
         "path",
         "physical_type",
         "row_count",
-        "small_dictionary",
         "splice_head",
         "uncompressed_bytes",
-        "whole_fetch",
     )
 
     def __init__(
@@ -109,12 +107,8 @@ class ChunkFacts:
         self._column_index: object = _UNKNOWN
         self._bloom_filter: object = _UNKNOWN
         self._page_encodings: dict[int, int] = {}
-        # Whether kernels can decode its pages, once somebody looked.
-        self.is_for_kernels: bool | None = None
-        # Its dictionary, if that is small, as the decoder made it.
-        self.small_dictionary: Any = None
-        # How all pages are read at once, as the decoder worked it out.
-        self.whole_fetch: object = None
+        # The chunk for kernels, once somebody asked for it; None if they do not know it.
+        self.kernel_pages: Any = ...
         # What a splice says of the chunk whichever of its pages it holds, once it was written.
         self.splice_head: bytes | None = None
 
@@ -236,8 +230,8 @@ class ChunkFacts:
         if isinstance(self._column_index, ColumnIndex):
             bounds = (*self._column_index.min_values, *self._column_index.max_values)
             size += sum(len(bound) + 40 for bound in bounds)
-        if self.small_dictionary is not None:
-            size += 4 * self.small_dictionary.size_bytes + 500
+        if self.kernel_pages is not None and self.kernel_pages is not ...:
+            size += 4 * self.kernel_pages.dictionary_size + 500
         if isinstance(self._bloom_filter, BloomFilter):
             size += len(self._bloom_filter.bitset)
         return size

@@ -1,8 +1,9 @@
 """One column of one row group: the seam between the scan and the two ways to decode pages.
 
-In: a column chunk, and the rows wanted. Out: exactly those rows; or the rows that pass a condition.
+In: a column of a file, a row group, and the rows wanted. Out: exactly those rows; or the rows that
+pass a condition.
 
-Kernels decode flat columns (`kernel_decoder`). Nested columns, types that are stored in another
+Kernels decode flat columns (`kernel_chunk`). Nested columns, types that are stored in another
 form, and everything where kernels are off are spliced and decoded by PyArrow (`splice_decoder`).
 Which of the two is chosen per chunk: by its metadata, and for good once a page turns out to be one
 that kernels do not know.
@@ -19,100 +20,180 @@ import numpy as np
 from lm_datafusion.errors import CorruptFileError
 from lm_datafusion.formats.parquet.splice_decoder import SpliceDecoder
 from lm_datafusion.kernels import kernel_info
+from lm_datafusion.selection import RowSelection
 
 if kernel_info().is_active:
     from lm_datafusion.formats.parquet.conditions import value_test
-    from lm_datafusion.formats.parquet.kernel_decoder import KernelDecoder, can_decode
+    from lm_datafusion.formats.parquet.kernel_chunk import (
+        ChunkSource,
+        load_chunk_pages,
+        value_kind,
+        wanted_rows,
+    )
+    from lm_datafusion.kernels.columns import ChunkReader
     from lm_datafusion.kernels.pages import PageError, TextError, UnsupportedPageError
 
 if TYPE_CHECKING:
+    from types import EllipsisType
+
     import numpy.typing as npt
     import pyarrow as pa
 
+    from lm_datafusion.formats.parquet.chunk import ChunkFacts
     from lm_datafusion.formats.parquet.footer import FileFacts
-    from lm_datafusion.kernels.columns import ValueTest
+    from lm_datafusion.kernels.columns import ValueKind
     from lm_datafusion.metrics import ScanMetrics
     from lm_datafusion.predicate.tree import Predicate
-    from lm_datafusion.selection import PageLocations, RowSelection
+    from lm_datafusion.selection import PageLocations
     from lm_datafusion.storage import OpenFile
 
     Values: TypeAlias = pa.Array | pa.ChunkedArray
     Passes: TypeAlias = npt.NDArray[np.bool_]
 
 
-class PageDecoder:
-    """Decodes a top-level column of a row group. Not to be shared between threads."""
+class FileColumn:
+    """A top-level column of a file: what the decoders of its row groups share.
+
+    Args:
+        facts: The file.
+        column: Which top-level column.
+        given: The column's type in the table; text may come out in it.
+        files: Where pages come from, and the same for what counts as metadata.
+        metrics: Counts whole chunks that PyArrow has to read.
+    """
 
     def __init__(
         self,
         facts: FileFacts,
-        row_group: int,
         column: int,
         given: pa.DataType,
         files: tuple[OpenFile, OpenFile],
         metrics: ScanMetrics,
     ) -> None:
-        """Prepares to decode; reads nothing.
+        self.facts = facts
+        self.column = column
+        self.files = files
+        self.metrics = metrics
+        self.stored = facts.column_type(column)
+        self.field = facts.elements.fields[column]
+        self.given = given
+        # What kernels make of its values, once somebody asked for it.
+        self._kind: ValueKind | EllipsisType | None = ...
+        if not kernel_info().is_active or self.field.stop_leaf - self.field.first_leaf != 1:
+            self._kind = None
+        else:
+            self._source = ChunkSource(files[0])
 
-        Args:
-            facts: The file.
-            row_group: Which row group.
-            column: Which top-level column.
-            given: The column's type in the table; text may come out in it.
-            files: Where pages come from, and the same for what counts as metadata.
-            metrics: Counts bytes and chunks.
-        """
-        self._facts = facts
+    def open(self, row_group: int) -> PageDecoder:
+        """A decoder of the column in one row group; reads nothing."""
+        return PageDecoder(self, row_group)
+
+    def open_kernel(self, chunk: ChunkFacts) -> ChunkReader | None:
+        """A kernel that reads a chunk of the column; None if there is none for it."""
+        if self._kind is ...:
+            self._kind = value_kind(
+                chunk.physical_type, chunk.fixed_length, self.stored, self.given
+            )
+        if self._kind is None:
+            return None
+        pages = load_chunk_pages(chunk, self.files[1])
+        return None if pages is None else ChunkReader(pages, self._kind, self._source)
+
+
+class PageDecoder:
+    """Decodes a top-level column of a row group. Not to be shared between threads."""
+
+    __slots__ = (
+        "_chunks",
+        "_file",
+        "_is_all_fetched",
+        "_is_located",
+        "_kernel",
+        "_kernel_bytes",
+        "_locations",
+        "_masks",
+        "_row_group",
+        "_splice",
+    )
+
+    def __init__(self, file: FileColumn, row_group: int) -> None:
+        self._file = file
         self._row_group = row_group
-        self._column = column
-        self._files = files
-        self._index_file = files[1]
-        self._chunks = facts.chunks_of(row_group, column)
-        self._metrics = metrics
-        self._stored = facts.column_type(column)
+        self._chunks = file.facts.chunks_of(row_group, file.column)
+        self._kernel: ChunkReader | EllipsisType | None = ...  # not asked for yet
+        self._kernel_bytes = 0
         self._splice: SpliceDecoder | None = None
-        self._kernel = self._make_kernel(given)
-        self._is_counted = False
         self._locations: list[PageLocations] | None = None
         self._is_located = False
-        self._fetched: list[npt.NDArray[np.bool_]] = []
+        # Pages that the splice read.
+        self._masks: list[npt.NDArray[np.bool_]] = []
         self._is_all_fetched = False
-        self.pages_seen = 0
+
+    @property
+    def uncompressed_bytes(self) -> int:
+        """Bytes of the largest chunk of the column, as the footer says."""
+        return max(chunk.uncompressed_bytes for chunk in self._chunks)
 
     @property
     def rows_decoded(self) -> int:
         """Rows of all pages that were decoded, wanted or not."""
-        decoders = (self._kernel, self._splice)
-        return sum(decoder.rows_decoded for decoder in decoders if decoder is not None)
+        kernel = self._opened_kernel()
+        count = 0 if kernel is None else kernel.rows_decoded
+        return count if self._splice is None else count + self._splice.rows_decoded
+
+    @property
+    def pages_seen(self) -> int:
+        """Pages of the column, if somebody asked where they are."""
+        return 0 if self._locations is None else sum(map(len, self._locations))
 
     @property
     def pages_fetched(self) -> int:
         """Pages that were read, each counted once."""
         if self._is_all_fetched:
             return self.pages_seen
-        return sum(int(np.count_nonzero(mask)) for mask in self._fetched)
+        kernel = self._opened_kernel()
+        count = 0 if kernel is None else kernel.pages_fetched
+        return max(count, sum(int(np.count_nonzero(mask)) for mask in self._masks))
+
+    @property
+    def is_spliced(self) -> bool | None:
+        """Whether PyArrow decoded pages; None if nobody did."""
+        if self._splice is not None:
+            return True
+        return False if self.bytes_fetched else None
+
+    @property
+    def bytes_fetched(self) -> int:
+        """Bytes that kernels fetched; the splice counts its own."""
+        kernel = self._opened_kernel()
+        return self._kernel_bytes + (0 if kernel is None else kernel.bytes_fetched)
 
     def join(self, other: PageDecoder) -> None:
-        """Counts the pages that another decoder of the same chunk has read."""
-        self.share_dictionary(other)
+        """Counts what another decoder of the same chunk has read."""
+        mine, theirs = self._open_kernel(), other._opened_kernel()
+        if mine is not None and theirs is not None:
+            mine.join(theirs)
+        self._kernel_bytes += other._kernel_bytes
+        other._kernel_bytes = 0
         self._is_all_fetched |= other._is_all_fetched
-        if other._fetched and self.locate() is not None:
-            self._add_fetched(other._fetched)
+        self._splice = self._splice or other._splice
+        if other._masks and self.locate() is not None:
+            self._add_masks(other._masks)
 
     def share_dictionary(self, other: PageDecoder) -> None:
         """Takes over the dictionary that another decoder of the same chunk has read."""
-        if self._kernel is not None and other._kernel is not None:
-            self._kernel.share_dictionary(other._kernel)
+        mine, theirs = self._open_kernel(), other._opened_kernel()
+        if mine is not None and theirs is not None:
+            mine.share_dictionary(theirs)
 
     def locate(self) -> list[PageLocations] | None:
         """The pages of each leaf; None where they are not known."""
         if not self._is_located:
-            tables = [chunk.load_pages(self._index_file) for chunk in self._chunks]
+            tables = [chunk.load_pages(self._file.files[1]) for chunk in self._chunks]
             known = [table.locations for table in tables if table is not None]
             self._is_located = True
             if len(known) == len(tables) and known:
                 self._locations = known
-                self.pages_seen = sum(map(len, known))
         return self._locations
 
     def read(self, rows: RowSelection) -> Values:
@@ -121,22 +202,26 @@ class PageDecoder:
         Raises:
             CorruptFileError: Pages that cannot be decoded, or text that is no UTF-8.
         """
-        locations = self.locate()
+        kernel = self._open_kernel()
         is_broken = False
-        if self._kernel is not None and locations is not None:
+        if kernel is not None:
             try:
-                values = self._kernel.read(locations[0], rows)
+                return kernel.read(*wanted_rows(rows))
             except PageError as error:
                 is_broken = self._give_up(error)
-            else:
-                self._count_kernel()
-                return values
+        return self._read_spliced(rows, is_broken=is_broken)
+
+    def _read_spliced(self, rows: RowSelection, *, is_broken: bool) -> Values:
+        locations = self.locate()
         self._note(rows)
         if self._splice is None:
             self._splice = SpliceDecoder(
-                self._facts, self._row_group, self._column, self._files, self._metrics
+                self._file.facts,
+                self._row_group,
+                self._file.column,
+                self._file.files,
+                self._file.metrics,
             )
-        self._count_splice()
         return self._splice.read(locations, rows, whole=is_broken)
 
     def filter(
@@ -159,53 +244,50 @@ class PageDecoder:
         Returns:
             None if kernels cannot test it: the values have to be read and evaluated.
         """
-        locations = self.locate()
-        if self._kernel is None or locations is None:
+        kernel = self._open_kernel()
+        if kernel is None:
             return None
-        test = self._value_test(tree)
+        test = value_test(tree, self._file.stored)
         if test is None and (passes is None or not self.is_all_dictionary()):
             return None
         try:
-            found = self._kernel.filter(locations[0], rows, test, passes, is_held=is_held)
+            found, values = kernel.filter(*wanted_rows(rows), test, passes, is_held)
         except PageError as error:
             self._give_up(error)
             return None
-        self._count_kernel()
-        return found
+        if len(found) == rows.row_count:
+            return rows, values
+        return RowSelection.from_rows(found, rows.total_rows), values
 
     def can_test(self, tree: Predicate) -> bool:
         """Whether kernels can test a condition on any page."""
-        return self._kernel is not None and self._value_test(tree) is not None
+        return self._open_kernel() is not None and value_test(tree, self._file.stored) is not None
 
     def load_dictionary(self) -> pa.Array | None:
         """The values of the chunk's dictionary, in the column's type; None if there are none."""
-        locations = self.locate()
-        if self._kernel is None or locations is None:
+        kernel = self._open_kernel()
+        if kernel is None:
             return None
         try:
-            values = self._kernel.load_dictionary(locations[0])
+            return kernel.dictionary_values()
         except PageError as error:
             self._give_up(error)
             return None
-        self._count_kernel(with_pages=False)
-        return values
-
-    def _value_test(self, tree: Predicate) -> ValueTest | None:
-        return value_test(tree, self._stored)
 
     def is_all_dictionary(self) -> bool:
         """Whether every page is proven to be dictionary-coded."""
-        return len(self._chunks) == 1 and self._chunks[0].is_all_dictionary(self._index_file)
+        return len(self._chunks) == 1 and self._chunks[0].is_all_dictionary(self._file.files[1])
 
-    def _make_kernel(self, given: pa.DataType) -> KernelDecoder | None:
-        if not kernel_info().is_active or len(self._chunks) != 1:
-            return None
-        chunk = self._chunks[0]
-        if chunk.is_for_kernels is None:
-            chunk.is_for_kernels = can_decode(chunk, self._stored)
-        if not chunk.is_for_kernels:
-            return None
-        return KernelDecoder(chunk, self._stored, given, self._files)
+    def _open_kernel(self) -> ChunkReader | None:
+        """The kernel that reads the chunk; None if there is none for it."""
+        if self._kernel is ...:
+            is_located = self.locate() is not None and len(self._chunks) == 1
+            self._kernel = self._file.open_kernel(self._chunks[0]) if is_located else None
+        return self._kernel
+
+    def _opened_kernel(self) -> ChunkReader | None:
+        """The same, if somebody has asked for it."""
+        return None if self._kernel is ... else self._kernel
 
     def _give_up(self, error: ValueError) -> bool:
         """Leaves the chunk to PyArrow from now on; whether its pages are broken, not just rare.
@@ -219,13 +301,14 @@ class PageDecoder:
             offset = None if page is None or locations is None else int(locations[0].offsets[page])
             raise CorruptFileError(
                 str(error),
-                path=self._facts.version.path,
-                column=self._facts.elements.fields[self._column].name,
+                path=self._file.facts.version.path,
+                column=self._file.field.name,
                 offset_bytes=offset,
             ) from error
+        self._kernel_bytes = self.bytes_fetched
         self._kernel = None
         if isinstance(error, UnsupportedPageError):
-            self._chunks[0].is_for_kernels = False
+            self._chunks[0].kernel_pages = None
             return False
         return True
 
@@ -236,38 +319,9 @@ class PageDecoder:
         if rows.selects_all():
             self._is_all_fetched = True
             return
-        masks = [rows.page_mask(pages.first_rows) for pages in self._locations]
-        self._add_fetched(masks)
+        self._add_masks([rows.page_mask(pages.first_rows) for pages in self._locations])
 
-    def _note_kernel_pages(self) -> None:
-        """Counts the pages that kernels read."""
-        assert self._kernel is not None
-        if self._is_all_fetched:
-            return
-        numbers = self._kernel.pages_read
-        if len(numbers) == self.pages_seen:
-            self._is_all_fetched = True
-            return
-        if not self._fetched:
-            self._fetched = [np.zeros(self.pages_seen, np.bool_)]
-        self._fetched[0][numbers] = True
-
-    def _add_fetched(self, masks: list[npt.NDArray[np.bool_]]) -> None:
-        if self._fetched:
-            masks = [mine | more for mine, more in zip(self._fetched, masks, strict=True)]
-        self._fetched = masks
-
-    def _count_kernel(self, *, with_pages: bool = True) -> None:
-        assert self._kernel is not None
-        if with_pages:
-            self._note_kernel_pages()
-        self._metrics.add(
-            bytes_scanned=self._kernel.take_bytes_fetched(),
-            chunks_by_kernels=0 if self._is_counted else 1,
-        )
-        self._is_counted = True
-
-    def _count_splice(self) -> None:
-        if not self._is_counted:
-            self._metrics.add(chunks_by_splice=1)
-        self._is_counted = True
+    def _add_masks(self, masks: list[npt.NDArray[np.bool_]]) -> None:
+        if self._masks:
+            masks = [mine | more for mine, more in zip(self._masks, masks, strict=True)]
+        self._masks = masks

@@ -15,21 +15,24 @@ import pyarrow as pa
 from lm_datafusion.formats.parquet.values import take_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     Values: TypeAlias = pa.Array | pa.ChunkedArray
 
 
-def make_batches(
-    columns: Sequence[Values], schema: pa.Schema, row_count: int
-) -> Iterator[pa.RecordBatch]:
-    """The batches of some columns of so many rows: one, if no column is in chunks."""
-    if not len(schema):
-        yield from counted_batches(row_count, max(1, row_count))
-    elif all(isinstance(column, pa.Array) for column in columns) and not _fragile(schema):
-        yield pa.RecordBatch.from_arrays(list(columns), schema=schema)
-    else:
-        yield from batches_of(pa.Table.from_arrays(list(columns), schema=schema))
+class BatchMaker:
+    """Makes the batches of a result with at least one column."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._is_fragile = bool(_fragile(schema))
+
+    def make(self, columns: list[Values]) -> list[pa.RecordBatch]:
+        """The batches of columns of equal length: one, if no column is in chunks."""
+        is_plain = all(isinstance(column, pa.Array) for column in columns)
+        if is_plain and not self._is_fragile:
+            return [pa.RecordBatch.from_arrays(columns, schema=self._schema)]
+        return list(batches_of(pa.Table.from_arrays(columns, schema=self._schema)))
 
 
 def counted_batches(row_count: int, batch_rows: int) -> Iterator[pa.RecordBatch]:

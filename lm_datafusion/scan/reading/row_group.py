@@ -3,14 +3,7 @@
 In: a row group that statistics left over, and windows of its rows. Out: the rows of a window that
 match, and values of columns for them.
 
-For each window, with `rows` those still possible:
-
-1. for each filter step, in the best order known: kernels test its column where it stands; or its
-   columns are read and DataFusion evaluates them. Stop at the first step that leaves nothing;
-2. read the projected columns for the rows left.
-
-Conditions on dictionary-coded columns are evaluated once per value of the dictionary, and the codes
-of the rows look the answer up.
+For each window the filter chain runs, and the projected columns are read for the rows left.
 
 Invariant: of every column, exactly the rows asked for are handed out; a page is not decoded for
 rows that an earlier step dropped. Windows may come in any order.
@@ -18,67 +11,54 @@ rows that an earlier step dropped. Windows may come in any order.
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-import pyarrow as pa
-
-from lm_datafusion.formats.parquet.decode import PageDecoder
-from lm_datafusion.predicate.evaluator import EvaluationError
-from lm_datafusion.scan.memory.stage_outcomes import Stage
 from lm_datafusion.scan.pruning.known_rows import KnownRows, PassedRows
-from lm_datafusion.scan.pruning.prune import PruningContext, evaluate_dictionary, prune_row_group
-from lm_datafusion.scan.reading.batches import batches_of
-from lm_datafusion.scan.reading.columns import Column
-from lm_datafusion.selection import RowSelection
+from lm_datafusion.scan.pruning.prune import prune_row_group
+from lm_datafusion.scan.reading.filter_chain import FilterChain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    import numpy.typing as npt
+    import pyarrow as pa
 
     from lm_datafusion.formats.parquet.chunk import ChunkFacts
-    from lm_datafusion.plan import FilterStep, ReadPlan, RowGroupAccess, RowGroupTask
+    from lm_datafusion.plan import ReadPlan, RowGroupAccess, RowGroupTask
     from lm_datafusion.predicate.tree import Predicate
     from lm_datafusion.scan.pruning.prune import DictionaryPasses
     from lm_datafusion.scan.reading.adaptive_order import AdaptiveOrder
+    from lm_datafusion.scan.reading.columns import Column
+    from lm_datafusion.scan.reading.scan_file import ScanFile
+    from lm_datafusion.selection import RowSelection
     from lm_datafusion.storage import OpenFile
 
     Values: TypeAlias = pa.Array | pa.ChunkedArray
-
-
-# Values of a dictionary about which answers are kept for later scans.
-SMALL_DICTIONARY: Final = 1024
 
 
 class RowGroupReader:
     """Reads one row group, window by window."""
 
     def __init__(
-        self,
-        plan: ReadPlan,
-        task: RowGroupTask,
-        context: PruningContext,
-        order: AdaptiveOrder,
-        files: tuple[OpenFile, OpenFile],
+        self, plan: ReadPlan, task: RowGroupTask, file: ScanFile, order: AdaptiveOrder
     ) -> None:
         self._plan = plan
         self.task = task
-        self.context = context
+        self.context = file.context
         self._order = order
-        self._files = files
+        self._file = file
         self.access = task.access
-        self._known = KnownRows(task.access, context, task.rows)
+        self._known = KnownRows(task.access, file.context, task.rows)
         self._passed = PassedRows()
         self._passes: DictionaryPasses = {}
         self._columns: dict[str, Column] = {}
+        self._filter_columns: list[str] = []
+        self._chain: FilterChain | None = None
         self._spare: list[RowGroupReader] = []
 
     @property
     def index_file(self) -> OpenFile:
         """The file, for what counts as metadata."""
-        return self._files[1]
+        return self._file.index_file
 
     # ---- before and after ------------------------------------------------------------------
 
@@ -100,22 +80,46 @@ class RowGroupReader:
             self.context.metrics.add(row_groups_fully_matched=1)
         if self.task.rows is not None:
             access = access.with_range(*self.task.rows)
-        self.access = access
         if not access.selection.selects_all():
             self._note_filter_pages()
+        self._begin(access)
         if not access.is_skipped:
-            for name in [*self.filter_columns(), *self._plan.schema.names, *extra]:
+            for name in (*self._filter_columns, *self._plan.names, *extra):
                 self._column(name)
         return access
 
+    def _begin(self, access: RowGroupAccess) -> None:
+        self.access = access
+        names = [
+            name
+            for step in self._plan.row_filter.steps
+            if access.is_undecided(step.index)
+            for name in step.conjunct.columns
+        ]
+        self._filter_columns = list(dict.fromkeys(names))
+        self._chain = FilterChain(
+            self.context,
+            access,
+            self._columns,
+            self._passes,
+            order=self._order,
+            projected=self._plan.names,
+        )
+
     def finish(self) -> None:
-        """Adds the page counters to the metrics."""
+        """Adds what the decoders counted to the metrics."""
         decoders = [c.decoder for c in self._columns.values() if c.decoder is not None]
         fetched = sum(decoder.pages_fetched for decoder in decoders)
         # Somebody else counts the pages of a part that nobody fetched.
         total = fetched if self.task.is_part else sum(d.pages_seen for d in decoders)
+        spliced = [decoder.is_spliced for decoder in decoders]
         self.context.metrics.add(
-            pages_total=total, pages_pruned=max(0, total - fetched), pages_fetched=fetched
+            pages_total=total,
+            pages_pruned=max(0, total - fetched),
+            pages_fetched=fetched,
+            bytes_scanned=sum(decoder.bytes_fetched for decoder in decoders),
+            chunks_by_kernels=spliced.count(False),
+            chunks_by_splice=spliced.count(True),
         )
 
     def note_window(self, rows: RowSelection, row_count: int) -> None:
@@ -145,9 +149,9 @@ class RowGroupReader:
         """A reader of the same rows, opened already, for another thread; `join` gives it back."""
         if self._spare:
             return self._spare.pop()
-        other = RowGroupReader(self._plan, self.task, self.context, self._order, self._files)
-        other.access = self.access
+        other = RowGroupReader(self._plan, self.task, self._file, self._order)
         other._passes = self._passes
+        other._begin(self.access)
         for name, column in self._columns.items():
             decoder = other._column(name).decoder
             if decoder is not None and column.decoder is not None:
@@ -164,19 +168,19 @@ class RowGroupReader:
 
     def check_unchanged(self) -> None:
         """Raises if the file is not the one that was planned for."""
-        self._files[0].check_unchanged()
+        self._file.file.check_unchanged()
 
     # ---- columns ---------------------------------------------------------------------------
 
     def filter_columns(self) -> list[str]:
         """Columns of the conjuncts that are undecided."""
-        names = [
-            name
-            for step in self._plan.row_filter.steps
-            if self.access.is_undecided(step.index)
-            for name in step.conjunct.columns
-        ]
-        return list(dict.fromkeys(names))
+        return self._filter_columns
+
+    @property
+    def largest_chunk_bytes(self) -> int:
+        """Uncompressed bytes of the largest column chunk in play."""
+        decoders = [column.decoder for column in self._columns.values()]
+        return max([d.uncompressed_bytes for d in decoders if d is not None], default=0)
 
     def chunks(self, names: Iterable[str]) -> list[ChunkFacts]:
         """The column chunks of some columns, of those that the file stores."""
@@ -220,24 +224,8 @@ class RowGroupReader:
     def _column(self, name: str) -> Column:
         column = self._columns.get(name)
         if column is None:
-            column = self._columns[name] = self._make_column(name)
+            column = self._columns[name] = self._file.column(name, self.access.row_group)
         return column
-
-    def _make_column(self, name: str) -> Column:
-        field = self._plan.filter_schema.field(name)
-        file = self.task.file
-        index = file.columns.get(name)
-        if index is None:
-            return Column(name, field.type, constant=file.constants.get(name))
-        decoder = PageDecoder(
-            self.context.facts,
-            self.access.row_group,
-            index,
-            field.type,
-            self._files,
-            self.context.metrics,
-        )
-        return Column(name, field.type, decoder=decoder, path=file.version.path)
 
     def _note_filter_pages(self) -> None:
         """Counts the pages that the page index decided about."""
@@ -248,73 +236,15 @@ class RowGroupReader:
     # ---- filter ----------------------------------------------------------------------------
 
     def filter(self, rows: RowSelection, decided: frozenset[int] = frozenset()) -> RowSelection:
-        """Narrows the rows of a window step by step.
+        """The rows of a window that meet every conjunct.
 
         Args:
             rows: Rows of the window.
             decided: Steps that all of them are known to meet.
         """
-        steps = [step for step in self._order.permutation() if step.index not in decided]
-        is_first = True
-        for index, step in enumerate(steps):
-            if not rows.selects_any():
-                break
-            undecided = self.access.undecided[step.index]
-            wanted = rows if undecided.selects_all() else rows.intersection(undecided)
-            if not wanted.selects_any():
-                continue
-            later = {name for s in steps[index + 1 :] for name in s.conjunct.columns}
-            later.update(self._plan.schema.names)
-            # What is held must cover all rows that are left, not only those that were undecided.
-            is_whole = wanted.row_count == rows.row_count
-            passed = self._run_step(step, wanted, later if is_whole else set())
-            if is_whole:
-                rows = passed
-            elif passed.row_count < wanted.row_count:
-                rows = rows.difference(undecided).union(passed)
-            if is_first and self._known.is_kept:
-                self._passed.note_first_step(step.index, rows)
-            is_first = False
-        return rows
-
-    def _run_step(self, step: FilterStep, rows: RowSelection, later: set[str]) -> RowSelection:
-        """Evaluates one step on rows; those that pass."""
-        started = time.perf_counter()
-        columns = [self._columns[name] for name in step.conjunct.columns]
-        decoders = [column.decoder for column in columns if column.decoder is not None]
-        rows_before = sum(decoder.rows_decoded for decoder in decoders)
-        passed = self._test(step, columns, rows, later)
-        decoded = time.perf_counter()
-        if passed is None:
-            values = [column.read(rows) for column in columns]
-            decoded = time.perf_counter()
-            answers = self._evaluate(step, columns, values, rows.row_count)
-            passed = rows.and_then(RowSelection.from_filters(answers))
-            for column, array in zip(columns, values, strict=True):
-                if column.name in later:
-                    column.hold(rows, array)
-        evaluated = time.perf_counter()
-        counts = {"rows_in": rows.row_count, "rows_out": passed.row_count}
-        rows_decoded = sum(decoder.rows_decoded for decoder in decoders) - rows_before
-        self._order.observe(
-            step,
-            **counts,
-            rows_decoded=rows_decoded // max(1, len(columns)),
-            decode_s=decoded - started,
-            evaluate_s=evaluated - decoded,
-        )
-        self.context.metrics.add_step(str(step.conjunct), **counts, elapsed_s=evaluated - started)
-        return passed
-
-    def _test(
-        self, step: FilterStep, columns: Sequence[Column], rows: RowSelection, later: set[str]
-    ) -> RowSelection | None:
-        """The rows that pass, tested by kernels on what the pages store; None if they cannot."""
-        if len(columns) != 1 or columns[0].decoder is None or columns[0].is_held:
-            return None
-        column = columns[0]
-        passes = self._dictionary_passes(step, column, rows)
-        return column.test(rows, step.conjunct.tree, passes, is_held=column.name in later)
+        assert self._chain is not None
+        learns = self._known.is_kept
+        return self._chain.run(rows, decided, self._passed.note_first_step if learns else None)
 
     def test(self, name: str, tree: Predicate, rows: RowSelection) -> RowSelection | None:
         """The rows whose column meets a condition, tested by kernels; None if they cannot.
@@ -322,49 +252,3 @@ class RowGroupReader:
         The values of those rows are held.
         """
         return self._columns[name].test(rows, tree, None, is_held=True)
-
-    def _dictionary_passes(
-        self, step: FilterStep, column: Column, rows: RowSelection
-    ) -> npt.NDArray[np.bool_] | None:
-        """Which values of the column's dictionary pass, where DataFusion has to be asked."""
-        known = self._passes.get(step.index)
-        assert column.decoder is not None
-        if known is not None or column.decoder.can_test(step.conjunct.tree):
-            return known
-        if step.conjunct.conjunct.is_volatile or not column.decoder.is_all_dictionary():
-            return None
-        kept = self.context.recall(Stage.PASSES, step.index, self.access.row_group)
-        if kept is not None and isinstance(kept[0], np.ndarray):
-            return kept[0]
-        values = column.decoder.load_dictionary()
-        if values is None or len(values) >= rows.row_count:
-            return None
-        try:
-            known = evaluate_dictionary(step.conjunct, column.name, column.data_type, values)
-        except EvaluationError:
-            # Perhaps on a value that no row left holds.
-            return None
-        self.context.metrics.add(dictionary_evaluations=1)
-        self._passes[step.index] = known
-        if len(known) <= SMALL_DICTIONARY:
-            self.context.keep(Stage.PASSES, step.index, self.access.row_group, known)
-        return known
-
-    def _evaluate(
-        self,
-        step: FilterStep,
-        columns: Sequence[Column],
-        values: Sequence[Values],
-        row_count: int,
-    ) -> list[pa.BooleanArray]:
-        if len(columns) == 1 and columns[0].decoder is not None:
-            answer = step.conjunct.answer(values[0])
-            if answer is not None:
-                return [answer]
-        if not columns:
-            # Rows are all that counts.
-            return [step.conjunct.evaluate(pa.record_batch([pa.nulls(row_count)], names=[""]))]
-        # Nullability is part of what DataFusion folds by.
-        fields = [self._plan.filter_schema.field(column.name) for column in columns]
-        table = pa.Table.from_arrays(list(values), schema=pa.schema(fields))
-        return [step.conjunct.evaluate(batch) for batch in batches_of(table)]

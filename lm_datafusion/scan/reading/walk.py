@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lm_datafusion.scan.reading.batches import counted_batches, make_batches, reverse_values
+from lm_datafusion.scan.reading.batches import counted_batches, reverse_values
 from lm_datafusion.scan.reading.windows import WindowWalk, count_windows, page_edges, plan_edges
 from lm_datafusion.selection import RowSelection
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lm_datafusion.plan import ReadPlan, RowGroupAccess
+    from lm_datafusion.scan.reading.batches import BatchMaker
     from lm_datafusion.scan.reading.limit import RowBudget
     from lm_datafusion.scan.reading.row_group import RowGroupReader
 
@@ -36,9 +37,15 @@ class RowGroupScan:
     """Scans what a reader reads; `place` is the place of its first task in the plan."""
 
     def __init__(
-        self, plan: ReadPlan, reader: RowGroupReader, place: int, budget: RowBudget | None
+        self,
+        plan: ReadPlan,
+        reader: RowGroupReader,
+        batches: BatchMaker,
+        place: int,
+        budget: RowBudget | None,
     ) -> None:
         self._plan = plan
+        self._batches = batches
         self._reader = reader
         self._place = place
         self._budget = budget
@@ -58,7 +65,7 @@ class RowGroupScan:
 
     def _walk(self, access: RowGroupAccess) -> Iterator[pa.RecordBatch]:
         # The columns that decide how far the scan goes: those of the filter, if there is one.
-        names = self._reader.filter_columns() or list(self._plan.schema.names)
+        names = self._reader.filter_columns() or list(self._plan.names)
         walk, most_rows = self._windows(access, names)
         last_rows = 0
         while (window := walk.next_window(self._window_rows(last_rows, most_rows))) is not None:
@@ -76,15 +83,14 @@ class RowGroupScan:
 
     def _windows(self, access: RowGroupAccess, names: list[str]) -> tuple[WindowWalk, int]:
         """Windows, and how many rows one may have."""
-        every = dict.fromkeys([*names, *self._plan.schema.names])
-        chunks = self._reader.chunks(every)
         window_bytes = self._plan.options.window_bytes
-        count = count_windows(access.row_count, chunks, window_bytes=window_bytes)
+        chunk_bytes = self._reader.largest_chunk_bytes
+        count = count_windows(access.row_count, chunk_bytes, window_bytes=window_bytes)
         edges: npt.NDArray[np.int64]
         if self._budget is None and not self._plan.is_reverse:
-            edges = plan_edges(
-                access.row_count, chunks, self._reader.index_file, window_bytes=window_bytes
-            )
+            every = dict.fromkeys([*names, *self._plan.names]) if count > 1 else {}
+            chunks = self._reader.chunks(every)
+            edges = plan_edges(access.row_count, count, chunks, self._reader.index_file)
         else:
             self._reader.note_pages(names)
             walked = self._reader.chunks(names)
@@ -110,20 +116,20 @@ class RowGroupScan:
         return selection.limit(missing)
 
     def _project(self, selection: RowSelection) -> Iterator[pa.RecordBatch]:
-        schema, batch_rows = self._plan.schema, self._plan.options.batch_rows
+        names, batch_rows = self._plan.names, self._plan.options.batch_rows
         if self._budget is None:
             # With a limit, rows count when they are handed out: another worker may be sooner.
             self._reader.context.metrics.add(rows_selected=selection.row_count)
-        if not schema.names:
+        if not names:
             self._reader.check_unchanged()
             yield from counted_batches(selection.row_count, batch_rows)
             return
         for part in _split(selection, batch_rows, is_reverse=self._plan.is_reverse):
-            values = self._reader.read(schema.names, part)
+            values = self._reader.read(names, part)
             self._reader.check_unchanged()
             if self._plan.is_reverse:
                 values = [reverse_values(array) for array in values]
-            yield from make_batches(values, schema, part.row_count)
+            yield from self._batches.make(values)
 
 
 def _split(rows: RowSelection, most_rows: int, *, is_reverse: bool) -> list[RowSelection]:

@@ -35,18 +35,22 @@ if TYPE_CHECKING:
 WINDOW_ROWS = 1 << 20
 
 
-def count_windows(row_count: int, chunks: Sequence[ChunkFacts], *, window_bytes: int) -> int:
-    """How many windows a row group comes to, if each is as large as may be."""
-    size = max((chunk.uncompressed_bytes for chunk in chunks), default=0)
-    return max(1, -(-size // window_bytes), -(-row_count // WINDOW_ROWS))
+def count_windows(row_count: int, chunk_bytes: int, *, window_bytes: int) -> int:
+    """How many windows a row group comes to, if each is as large as may be.
+
+    Args:
+        row_count: Rows of the row group.
+        chunk_bytes: Uncompressed bytes of its largest column chunk.
+        window_bytes: What may be decoded of a column at a time.
+    """
+    return max(1, -(-chunk_bytes // window_bytes), -(-row_count // WINDOW_ROWS))
 
 
 def plan_edges(
-    row_count: int, chunks: Sequence[ChunkFacts], file: OpenFile, *, window_bytes: int
+    row_count: int, count: int, chunks: Sequence[ChunkFacts], file: OpenFile
 ) -> npt.NDArray[np.int64]:
-    """Where windows as large as may be begin and end: ascending, from 0 to `row_count`."""
+    """Where so many windows begin and end: ascending, from 0 to `row_count`."""
     whole = np.array([0, row_count], dtype=np.int64)
-    count = count_windows(row_count, chunks, window_bytes=window_bytes)
     if count <= 1 or not chunks:
         return whole
     widest = max(chunks, key=lambda chunk: chunk.uncompressed_bytes)

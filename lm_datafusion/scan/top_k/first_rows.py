@@ -217,7 +217,8 @@ class FirstRowsWalk:
         chunks = reader.chunks(names)
         edges = shared_edges(access.row_count, chunks, reader.index_file)
         window_bytes = self._plan.options.window_bytes
-        count = count_windows(access.row_count, chunks, window_bytes=window_bytes)
+        size = max((chunk.uncompressed_bytes for chunk in chunks), default=0)
+        count = count_windows(access.row_count, size, window_bytes=window_bytes)
         with self._changed:
             self._order.open(
                 place,

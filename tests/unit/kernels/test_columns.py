@@ -509,10 +509,10 @@ def check_broken(good, pages, rng):
     try:
         chunk = Chunk(
             pages,
-            physical=good.facts.physical_type,
+            physical=good.physical,
             stored=good.stored,
             nullable=True,
-            length=good.facts.fixed_length,
+            length=good.length,
         )
         # The rows that an index would say, whatever the headers do.
         if len(chunk.headers) == len(good.headers):

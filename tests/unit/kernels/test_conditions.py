@@ -349,7 +349,6 @@ def test_answers_that_somebody_else_has():
         found, held = filter_rows(
             chunk.reader,
             None,
-            chunk.dictionary,
             passes,
             None,
             0,
@@ -373,7 +372,7 @@ def test_plain_pages_need_a_test():
     chunk = Chunk(page, physical="INT32", stored=pa.int32(), nullable=False)
     chunk._hand_over(None, 0, 4)
     with pytest.raises(UnsupportedPageError):
-        filter_rows(chunk.reader, None, None, None, None, 0, 4)
+        filter_rows(chunk.reader, None, None, None, 0, 4)
 
 
 @pytest.mark.parametrize("encoding", [3, 4, 6, 7, 77])

@@ -68,9 +68,7 @@ def test_no_rows_are_not_all_rows():
     page = v1_page(ints(*range(1000)), 1000)
     set_pages(reader, page, starts=[0], first_rows=[0], row_ends=[1000])
     assert len(read_rows(reader, int_builder(), NO_ROWS, 0, 1000)) == 0
-    found, values = filter_rows(
-        reader, at_least(0), None, None, NO_ROWS, 0, 1000, builder=int_builder()
-    )
+    found, values = filter_rows(reader, at_least(0), None, NO_ROWS, 0, 1000, builder=int_builder())
     assert len(found) == len(values) == 0
 
 
@@ -107,7 +105,7 @@ def test_rows_that_no_page_holds(rows):
     with pytest.raises(PageError, match="row"):
         read_rows(reader, int_builder(), wanted, 0, 30)
     with pytest.raises(PageError, match="row"):
-        filter_rows(reader, at_least(0), None, None, wanted, 0, 30)
+        filter_rows(reader, at_least(0), None, wanted, 0, 30)
 
 
 LARGEST_ID = b"\x05\xfe\xff\xff\xff\x0f\x00"  # field 2^31 - 1, an integer
@@ -177,5 +175,5 @@ def test_length_is_compared_with_the_smallest_number(rows):
     set_pages(reader, v1_page(body, 3), starts=[0], first_rows=[0], row_ends=[3])
     wanted = None if rows is None else np.array(rows, dtype=np.int32)
     test = TextTest(TEXT_LENGTH, operator=GE, length=-(2**63))
-    found, _ = filter_rows(reader, test, None, None, wanted, 0, 3)
+    found, _ = filter_rows(reader, test, None, wanted, 0, 3)
     assert found.tolist() == (rows or [0, 1, 2])

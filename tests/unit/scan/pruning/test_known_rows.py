@@ -352,6 +352,7 @@ class TestFilesThatChange:
             os.utime(path, ns=(1, 1))
 
         monkeypatch.setattr(LocalFile, "fetch_into", fetch_and_touch)
+        monkeypatch.setattr(LocalFile, "descriptor", lambda _: -1)
         with pytest.raises(FileChangedError):
             scan(path, "odd = 500")
         assert len(CONDITIONS) == 0

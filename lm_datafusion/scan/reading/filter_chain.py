@@ -1,0 +1,217 @@
+"""The filter chain of a row group, run on one window after the other.
+
+In: the columns of a row group, and rows of a window. Out: the rows that meet every conjunct.
+
+For each step, in the best order known: kernels test its column where it stands; or its columns are
+read and DataFusion evaluates them. The first step that leaves nothing is the last.
+
+Conditions on dictionary-coded columns are evaluated once per value of the dictionary, and the codes
+of the rows look the answer up.
+
+Invariant: a step sees only rows that every step before it has left. What a step reads and a later
+step or the projection needs is held by the column.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from lm_datafusion.predicate.evaluator import EvaluationError
+from lm_datafusion.scan.memory.stage_outcomes import Stage
+from lm_datafusion.scan.pruning.prune import evaluate_dictionary
+from lm_datafusion.scan.reading.batches import batches_of
+from lm_datafusion.selection import RowSelection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from lm_datafusion.plan import FilterStep, RowGroupAccess
+    from lm_datafusion.scan.pruning.prune import DictionaryPasses, PruningContext
+    from lm_datafusion.scan.reading.adaptive_order import AdaptiveOrder
+    from lm_datafusion.scan.reading.columns import Column
+
+    Values: TypeAlias = pa.Array | pa.ChunkedArray
+
+# Values of a dictionary about which answers are kept for later scans.
+SMALL_DICTIONARY: Final = 1024
+
+
+class FilterChain:
+    """Runs the filter steps of a scan on rows of one row group.
+
+    Args:
+        context: The file and the conjuncts.
+        access: Which rows each conjunct is undecided about.
+        columns: By name; all that the steps read.
+        passes: By conjunct, which values of its column's dictionary pass, where that is known.
+        order: The order of the steps.
+        projected: Columns that will be read for the rows that are left.
+    """
+
+    def __init__(
+        self,
+        context: PruningContext,
+        access: RowGroupAccess,
+        columns: Mapping[str, Column],
+        passes: DictionaryPasses,
+        *,
+        order: AdaptiveOrder,
+        projected: tuple[str, ...],
+    ) -> None:
+        self._context = context
+        self._access = access
+        self._columns = columns
+        self._passes = passes
+        self._order = order
+        self._projected = projected
+
+    def run(
+        self,
+        rows: RowSelection,
+        decided: frozenset[int] = frozenset(),
+        on_first: Callable[[int, RowSelection], None] | None = None,
+    ) -> RowSelection:
+        """The rows of a window that are left.
+
+        Args:
+            rows: Rows of the window.
+            decided: Steps that all of them are known to meet.
+            on_first: Gets the first step that was evaluated, and the rows that it left.
+        """
+        steps = self._order.permutation()
+        if decided:
+            steps = tuple(step for step in steps if step.index not in decided)
+        for index, step in enumerate(steps):
+            if not rows.selects_any():
+                break
+            undecided = self._access.undecided[step.index]
+            wanted = rows if undecided.selects_all() else rows.intersection(undecided)
+            if not wanted.selects_any():
+                continue
+            # What is held must cover all rows that are left, not only those that were undecided.
+            is_whole = wanted.row_count == rows.row_count
+            passed = self._run_step(step, wanted, steps[index + 1 :] if is_whole else None)
+            if is_whole:
+                rows = passed
+            elif passed.row_count < wanted.row_count:
+                rows = rows.difference(undecided).union(passed)
+            if on_first is not None:
+                on_first(step.index, rows)
+                on_first = None
+        return rows
+
+    def _run_step(
+        self, step: FilterStep, rows: RowSelection, later: Sequence[FilterStep] | None
+    ) -> RowSelection:
+        """Evaluates one step on rows; those that pass.
+
+        Args:
+            step: The step.
+            rows: Rows of the window.
+            later: The steps after it, if what it reads may be held for them; or None.
+        """
+        started = time.perf_counter()
+        columns = [self._columns[name] for name in step.conjunct.columns]
+        decoders = [column.decoder for column in columns if column.decoder is not None]
+        rows_before = sum([decoder.rows_decoded for decoder in decoders])
+        passed = self._test(step, columns, rows, later)
+        decoded = time.perf_counter()
+        if passed is None:
+            values = [column.read(rows) for column in columns]
+            decoded = time.perf_counter()
+            answers = self._evaluate(step, columns, values, rows.row_count)
+            passed = rows.and_then(RowSelection.from_filters(answers))
+            for column, array in zip(columns, values, strict=True):
+                if self._is_needed(column.name, later):
+                    column.hold(rows, array)
+        evaluated = time.perf_counter()
+        row_count, passed_count = rows.row_count, passed.row_count
+        rows_decoded = sum([decoder.rows_decoded for decoder in decoders]) - rows_before
+        self._order.observe(
+            step,
+            rows_in=row_count,
+            rows_out=passed_count,
+            rows_decoded=rows_decoded // max(1, len(columns)),
+            decode_s=decoded - started,
+            evaluate_s=evaluated - decoded,
+        )
+        self._context.metrics.add_step(
+            str(step.conjunct),
+            rows_in=row_count,
+            rows_out=passed_count,
+            elapsed_s=evaluated - started,
+        )
+        return passed
+
+    def _is_needed(self, name: str, later: Sequence[FilterStep] | None) -> bool:
+        """Whether a column is read again for the rows that a step leaves."""
+        if later is None:
+            return False
+        return name in self._projected or any(name in step.conjunct.columns for step in later)
+
+    def _test(
+        self,
+        step: FilterStep,
+        columns: Sequence[Column],
+        rows: RowSelection,
+        later: Sequence[FilterStep] | None,
+    ) -> RowSelection | None:
+        """The rows that pass, tested by kernels on what the pages store; None if they cannot."""
+        if len(columns) != 1 or columns[0].decoder is None or columns[0].is_held:
+            return None
+        column = columns[0]
+        passes = self._dictionary_passes(step, column, rows)
+        is_held = self._is_needed(column.name, later)
+        return column.test(rows, step.conjunct.tree, passes, is_held=is_held)
+
+    def _dictionary_passes(
+        self, step: FilterStep, column: Column, rows: RowSelection
+    ) -> npt.NDArray[np.bool_] | None:
+        """Which values of the column's dictionary pass, where DataFusion has to be asked."""
+        known = self._passes.get(step.index)
+        assert column.decoder is not None
+        if known is not None or column.decoder.can_test(step.conjunct.tree):
+            return known
+        if step.conjunct.conjunct.is_volatile or not column.decoder.is_all_dictionary():
+            return None
+        kept = self._context.recall(Stage.PASSES, step.index, self._access.row_group)
+        if kept is not None and isinstance(kept[0], np.ndarray):
+            return kept[0]
+        values = column.decoder.load_dictionary()
+        if values is None or len(values) >= rows.row_count:
+            return None
+        try:
+            known = evaluate_dictionary(step.conjunct, column.name, column.data_type, values)
+        except EvaluationError:
+            # Perhaps on a value that no row left holds.
+            return None
+        self._context.metrics.add(dictionary_evaluations=1)
+        self._passes[step.index] = known
+        if len(known) <= SMALL_DICTIONARY:
+            self._context.keep(Stage.PASSES, step.index, self._access.row_group, known)
+        return known
+
+    def _evaluate(
+        self,
+        step: FilterStep,
+        columns: Sequence[Column],
+        values: Sequence[Values],
+        row_count: int,
+    ) -> list[pa.BooleanArray]:
+        if len(columns) == 1 and columns[0].decoder is not None:
+            answer = step.conjunct.answer(values[0])
+            if answer is not None:
+                return [answer]
+        if not columns:
+            # Rows are all that counts.
+            return [step.conjunct.evaluate(pa.record_batch([pa.nulls(row_count)], names=[""]))]
+        # Nullability is part of what DataFusion folds by.
+        fields = [self._context.schema.field(column.name) for column in columns]
+        table = pa.Table.from_arrays(list(values), schema=pa.schema(fields))
+        return [step.conjunct.evaluate(batch) for batch in batches_of(table)]
