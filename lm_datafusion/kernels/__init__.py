@@ -4,10 +4,17 @@ In: the bytes of pages, and the rows wanted. Out: Arrow arrays of those rows, or
 a condition. Kernels know no file, plan or predicate tree; they release Python's lock in every loop
 over values.
 
-`pages` reads headers and opens pages, `columns` decodes and tests values. Both are Cython; the
-loops are C (`hybrid.h`: run-length and bit-packed values, `rows.h`: masks and row numbers,
-`text.h` and `find.h`: text and substring search, `utf8.h`: validation, `fixed.h`: numbers,
-`delta.h` and `streams.h`: pages that are unpacked to PLAIN ones, `lz4.h`: sizes of LZ4 blocks).
+Two Cython modules, each in parts (`.pxi`):
+
+* `pages` reads headers and indexes (`thrift`), finds the pages that hold rows (`layout`),
+  decompresses them (`codec`) and opens them.
+* `columns` tests values (`conditions`, `dictionary`), gathers them (`builders`), goes from page to
+  page (`rows`), and reads a column of some row groups in one call (`chunk`).
+
+The loops over values are C: `hybrid.h` (run-length and bit-packed values), `rows.h` (masks and row
+numbers), `text.h` and `find.h` (text and substring search), `utf8.h` (validation), `fixed.h`
+(numbers), `delta.h` and `streams.h` (pages that are unpacked to PLAIN ones), `snappy.h`, `lz4.h`
+(sizes of LZ4 blocks), `source.h` (byte ranges of a local file).
 
 Without a C compiler the package installs without them, and PyArrow decodes every page.
 `LM_DATAFUSION_KERNELS=off` turns them off.

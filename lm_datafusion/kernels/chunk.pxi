@@ -1,7 +1,7 @@
-# One column chunk from its bytes in a file to values: plan, fetch and decode in one call.
+# A column of some row groups, from bytes in a file to values: plan, fetch and decode in one call.
 #
-# In: where the pages of a chunk lie, an open file, rows wanted. Out: values of exactly those rows, or
-# the rows that pass a condition.
+# In: where the pages of its chunks lie, an open file, rows wanted. Out: values of exactly those rows,
+# or the rows that pass a condition.
 #
 # Invariant: nothing that is handed out points into memory that is used again.
 
@@ -87,7 +87,7 @@ cdef class ChunkPages:
     cdef int max_definition_level
     cdef str physical_type
     cdef object fixed_length
-    cdef object codec
+    cdef readonly object codec
     cdef object make_decompressor
     cdef bint is_all_coded
     cdef Dictionary dictionary  # if it is small and somebody has read it
@@ -156,36 +156,47 @@ cdef class ValueKind:
 
 
 cdef class ChunkReader:
-    """Reads values of one column chunk. For one thread at a time.
+    """Reads values of a column in some row groups of a file. For one thread at a time.
+
+    Rows and pages are counted through: those of the second chunk follow those of the first.
 
     Args:
-        pages: The chunk.
+        chunks: The chunks of the column, in the order of their rows.
         kind: What values become.
         source: The file. `fetch(ranges, target)` fetches a list of (offset, length) into a memoryview
             that they fill exactly, or raises; `descriptor()` is that of a local file, whose bytes
             are then read without Python, or -1; `size_bytes` is the size of the file.
     """
 
-    cdef readonly ChunkPages pages
+    cdef list _chunks
     cdef ValueKind _kind
     cdef object _source
     cdef PageReader _reader
-    cdef Dictionary _dictionary
-    cdef bint _is_dictionary_read
+    cdef list _dictionaries  # by chunk; None if there is none, or nobody has read it
+    cdef list _is_dictionary_read
+    cdef Py_ssize_t _page_count
     cdef uint8_t* _is_fetched  # by page
     cdef readonly int64_t pages_fetched
     cdef readonly int64_t bytes_fetched
 
-    def __cinit__(self, ChunkPages pages not None, ValueKind kind not None, source):
-        self.pages = pages
+    def __cinit__(self, chunks, ValueKind kind not None, source):
+        cdef ChunkPages chunk
+        self._chunks = list(chunks)
+        if not self._chunks:
+            raise ValueError("a column of no chunks")
         self._kind = kind
         self._source = source
+        self._dictionaries = []
+        self._is_dictionary_read = []
+        for chunk in self._chunks:
+            self._page_count += chunk.offsets.shape[0]
+            self._dictionaries.append(chunk.dictionary)
+            self._is_dictionary_read.append(chunk.dictionary is not None)
+        chunk = self._chunks[0]
         self._reader = PageReader(
-            pages.max_definition_level, pages.physical_type, pages.fixed_length
+            chunk.max_definition_level, chunk.physical_type, chunk.fixed_length
         )
-        self._dictionary = pages.dictionary
-        self._is_dictionary_read = self._dictionary is not None
-        self._is_fetched = <uint8_t*>calloc(<size_t>pages.offsets.shape[0] + 1, 1)
+        self._is_fetched = <uint8_t*>calloc(<size_t>self._page_count + 1, 1)
         if self._is_fetched == NULL:
             raise MemoryError
 
@@ -198,19 +209,23 @@ cdef class ChunkReader:
         return self._reader.rows_decoded
 
     def join(self, ChunkReader other not None):
-        """Takes over what another reader of the same chunk has read: dictionary and counts."""
+        """Takes over what another reader of the same chunks has read: dictionaries and counts."""
         cdef Py_ssize_t page
-        self.share_dictionary(other)
-        for page in range(self.pages.offsets.shape[0]):
+        self.share_dictionaries(other)
+        for page in range(self._page_count):
             self._note_page(page, other._is_fetched[page])
         self.bytes_fetched += other.bytes_fetched
         other.bytes_fetched = 0
 
-    def share_dictionary(self, ChunkReader other not None):
-        """Takes over the dictionary that another reader of the same chunk has read."""
-        if self._dictionary is None and other._dictionary is not None:
-            self._dictionary = other._dictionary
-            self._is_dictionary_read = True
+    def share_dictionaries(self, ChunkReader other not None):
+        """Takes over the dictionaries that another reader of the same chunks has read."""
+        cdef Py_ssize_t i
+        if other._page_count != self._page_count or len(other._chunks) != len(self._chunks):
+            raise ValueError("a reader of other chunks")
+        for i in range(len(self._chunks)):
+            if other._is_dictionary_read[i] and not self._is_dictionary_read[i]:
+                self._dictionaries[i] = other._dictionaries[i]
+                self._is_dictionary_read[i] = True
 
     def read(self, rows, int64_t start, int64_t stop):
         """Values of rows: ascending numbers (int32) in [start, stop), or None for all of them."""
@@ -218,7 +233,7 @@ cdef class ChunkReader:
         cdef Workspace workspace = take_workspace()
         try:
             self._load(workspace, wanted)
-            return read_wanted(self._reader, self._kind._make(self._dictionary), wanted)
+            return read_wanted(self._reader, self._kind._make(None), wanted, self._dictionaries)
         except PageError as error:
             self._name_page(error)
             raise
@@ -234,28 +249,22 @@ cdef class ChunkReader:
             start: The first row of the range.
             stop: The row behind the last.
             test: The condition; None if all pages are coded and `passes` is known.
-            passes: Which values of the dictionary pass (booleans), and last whether null does; or
-                None.
+            passes: By chunk: which values of its dictionary pass (booleans), and last whether null
+                does, or None. None if nothing is known of any.
             is_held: Whether values are wanted. If null passes, they are read afterwards.
         """
         cdef _Wanted wanted = _Wanted(rows, start, stop)
         cdef Workspace workspace = take_workspace()
-        cdef bint null_passes = passes is not None and bool(passes[len(passes) - 1])
         cdef Builder builder = None
+        cdef bint null_passes = False
         try:
             self._load(workspace, wanted)
-            answers = None
-            if self._dictionary is not None:
-                if passes is not None and len(passes) == self._dictionary.value_count + 1:
-                    answers = passes[:-1].view(np.uint8)
-                elif test is None:
-                    raise UnsupportedPageError("nobody knows which values of the dictionary pass")
-                else:
-                    null_passes = False
-                    answers = self._dictionary.test(test)
+            answers = self._answers(test, passes, &null_passes)
             if is_held and not null_passes:
-                builder = self._kind._make(self._dictionary)
-            return filter_wanted(self._reader, test, answers, wanted, null_passes, builder)
+                builder = self._kind._make(None)
+            return filter_wanted(
+                self._reader, test, answers, wanted, null_passes, builder, self._dictionaries
+            )
         except PageError as error:
             self._name_page(error)
             raise
@@ -263,21 +272,51 @@ cdef class ChunkReader:
             self._reader.let_go()
             give_workspace(workspace)
 
-    def dictionary_values(self):
-        """The values of the dictionary as an array; None if the chunk has none."""
+    cdef list _answers(self, ValueTest test, passes, bint* null_passes):
+        """By chunk: which values of its dictionary pass, one byte each; None without one."""
+        cdef Dictionary dictionary
+        cdef Py_ssize_t i
+        cdef bint is_tested = False
+        answers = []
+        for i in range(len(self._chunks)):
+            dictionary = self._dictionaries[i]
+            known = None if passes is None else passes[i]
+            if known is not None and known[len(known) - 1]:
+                null_passes[0] = True
+            if dictionary is None:
+                answers.append(None)
+            elif known is not None and len(known) == dictionary.value_count + 1:
+                answers.append(known[:-1].view(np.uint8))
+            elif test is not None:
+                is_tested = True
+                answers.append(dictionary.test(test))
+            else:
+                raise UnsupportedPageError("nobody knows which values of the dictionary pass")
+        if null_passes[0] and is_tested:
+            raise UnsupportedPageError("a test that null passes")  # no test does
+        return answers
+
+    def dictionary_values(self, Py_ssize_t chunk):
+        """The values of the dictionary of a chunk as an array; None if it has none."""
         cdef Workspace workspace
-        if not self._is_dictionary_read and self.pages.dictionary_bytes:
+        cdef Dictionary dictionary
+        if not 0 <= chunk < len(self._chunks):
+            raise IndexError("no such chunk")
+        if not self._is_dictionary_read[chunk] and (
+            <ChunkPages>self._chunks[chunk]
+        ).dictionary_bytes:
             workspace = take_workspace()
             try:
-                self._read_dictionary(workspace)
+                self._read_dictionary(workspace, chunk)
             finally:
                 give_workspace(workspace)
-        if self._dictionary is None:
+        dictionary = self._dictionaries[chunk]
+        if dictionary is None:
             return None
-        return self._dictionary.to_array(self._kind._make(self._dictionary))
+        return dictionary.to_array(self._kind._make(dictionary))
 
     cdef int _name_page(self, error) except -1:
-        """Errors name a page by its number in the chunk."""
+        """Errors name a page by its number in the column."""
         if error.page is not None and 0 <= error.page < self._reader.page_count:
             error.page = self._reader._numbers[error.page]
         return 0
@@ -287,65 +326,78 @@ cdef class ChunkReader:
         self._is_fetched[page] |= is_fetched
 
     cdef int _load(self, Workspace workspace, _Wanted wanted) except -1:
-        """Makes the pages that hold rows, and the dictionary if they need it, ready."""
-        cdef ChunkPages pages = self.pages
-        cdef int64_t count = pages.offsets.shape[0], found, i, lead = 0
-        cdef int64_t range_count[2]
-        cdef int64_t* table = <int64_t*>workspace.scratch.room(TABLE, 4 * count * 8 + 64)
-        cdef int64_t* ranges = <int64_t*>workspace.scratch.room(RANGES, 2 * count * 8 + 64)
-        cdef bint is_lead_wanted = not self._is_dictionary_read and pages.dictionary_bytes > 0
-        if not count:
-            raise PageError("the chunk has no pages")
-        # The page that was opened last is still there, until another is opened.
-        found = lay_out_pages(
-            &pages.offsets[0], &pages.sizes[0], &pages.first_rows[0], count, pages.row_count,
-            wanted.rows, wanted.count, wanted.start, wanted.stop, self._reader.kept(), 0,
-            table, ranges + 2, range_count,
+        """Makes the pages that hold rows, and the dictionaries that they need, ready."""
+        cdef Layout layout
+        cdef ChunkPages chunk
+        cdef int64_t i, first, pages, base_row = 0, base_page = 0
+        cdef Scratch scratch = workspace.scratch
+        layout.stride = self._page_count
+        layout.table = <int64_t*>scratch.room(TABLE, 5 * layout.stride * 8 + 64)
+        # A range per page at the most, and one per dictionary.
+        layout.ranges = <int64_t*>scratch.room(
+            RANGES, 2 * (layout.stride + <int64_t>len(self._chunks)) * 8 + 64
         )
-        if found < 0:
-            raise PageError("a page that is nowhere in the file")
-        if is_lead_wanted and (pages.is_all_coded or (found and table[0] == 0)):
-            # With the dictionary page, which stands before the first data page.
-            lead = pages.dictionary_bytes
-            for i in range(found):
-                if table[count + i] >= 0:
-                    table[count + i] += lead
-            if range_count[0] and ranges[2] == pages.offsets[0]:
-                ranges[2] = pages.dictionary_offset
-                ranges[3] += lead
-                ranges += 2
-            else:
-                ranges[0] = pages.dictionary_offset
-                ranges[1] = lead
-                range_count[0] += 1
-        else:
-            ranges += 2
-        buffer = self._fetch_ranges(workspace, ranges, range_count[0], range_count[1] + lead)
-        for i in range(found):
-            self._note_page(table[i], True)
-        if lead:
-            self._open_dictionary(workspace, buffer)
+        layout.count = layout.range_count = layout.length = layout.at = 0
+        leads = []
+        for i in range(len(self._chunks)):
+            chunk = self._chunks[i]
+            pages, first = chunk.offsets.shape[0], layout.count
+            if not pages:
+                raise PageError("the chunk has no pages")
+            if find_pages(
+                &layout, &chunk.first_rows[0], pages, chunk.row_count, wanted.rows, wanted.count,
+                wanted.start, wanted.stop, base_row, base_page, i,
+            ):
+                # The dictionary page stands before the first data page.
+                if chunk.dictionary_bytes and not self._is_dictionary_read[i] and (
+                    chunk.is_all_coded or layout.table[first] == base_page
+                ):
+                    leads.append((i, layout.length))
+                    add_range(&layout, chunk.dictionary_offset, chunk.dictionary_bytes)
+                # The page that was opened last is still there, until another is opened.
+                if place_pages(
+                    &layout, first, &chunk.offsets[0], &chunk.sizes[0], base_page,
+                    self._reader.kept(),
+                ):
+                    raise PageError("a page that is nowhere in the file")
+            base_row += chunk.row_count
+            base_page += pages
+        buffer = self._fetch_ranges(workspace, layout.ranges, layout.range_count, layout.length)
+        for i in range(layout.count):
+            self._note_page(layout.table[i], True)
+        for number, start in leads:
+            self._open_dictionary(workspace, number, buffer, start)
+        chunk = self._chunks[0]
         self._reader.hand_over(
-            workspace.scratch, workspace.decompressor(pages), buffer, table, count, found
+            scratch, workspace.decompressor(chunk), buffer, layout.table, layout.stride,
+            layout.count,
         )
-        if is_lead_wanted and not lead and self._has_coded_page(buffer, table + count, found):
-            self._read_dictionary_kept(workspace)
-        return 0
+        return self._read_missing_dictionaries(buffer, &layout)
 
-    cdef bint _has_coded_page(self, buffer, const int64_t* starts, int64_t count) except -1:
-        """Whether one of the pages is dictionary-coded; of a page kept from before, perhaps."""
+    cdef int _read_missing_dictionaries(self, buffer, Layout* layout) except -1:
+        """Reads the dictionaries of coded pages, where they did not come with the pages."""
         cdef const uint8_t* data = <const uint8_t*><size_t>buffer.address
-        cdef int64_t size = buffer.size, i
+        cdef int64_t size = buffer.size, i, start
         cdef PageHeader header
-        for i in range(count):
-            if starts[i] < 0:
-                return True
-            # Whoever opens the page says what is wrong with it.
-            if starts[i] < size and not read_page_header(
-                data + starts[i], size - starts[i], &header
-            ) and is_coded(header.encoding):
-                return True
-        return False
+        cdef Workspace other
+        for i in range(layout.count):
+            part = layout.table[4 * layout.stride + i]
+            if self._is_dictionary_read[part] or not (
+                <ChunkPages>self._chunks[part]
+            ).dictionary_bytes:
+                continue
+            start = layout.table[layout.stride + i]
+            # Of a page that was kept, nobody knows. What is wrong with one, it says when opened.
+            if start < 0 or (start < size and not read_page_header(
+                data + start, size - start, &header
+            ) and is_coded(header.encoding)):
+                # The room of the workspace holds data pages.
+                other = take_workspace()
+                try:
+                    self._read_dictionary(other, part)
+                finally:
+                    give_workspace(other)
+        return 0
 
     cdef object _fetch_ranges(self, Workspace workspace, const int64_t* ranges, int64_t count,
                               int64_t length):
@@ -367,24 +419,19 @@ cdef class ChunkReader:
         self.bytes_fetched += length
         return room.slice(0, length)
 
-    cdef int _read_dictionary(self, Workspace workspace) except -1:
+    cdef int _read_dictionary(self, Workspace workspace, Py_ssize_t number) except -1:
+        cdef ChunkPages chunk = self._chunks[number]
         cdef int64_t where[2]
-        where[0], where[1] = self.pages.dictionary_offset, self.pages.dictionary_bytes
-        return self._open_dictionary(workspace, self._fetch_ranges(workspace, where, 1, where[1]))
+        where[0], where[1] = chunk.dictionary_offset, chunk.dictionary_bytes
+        buffer = self._fetch_ranges(workspace, where, 1, where[1])
+        return self._open_dictionary(workspace, number, buffer, 0)
 
-    cdef int _read_dictionary_kept(self, Workspace workspace) except -1:
-        """Reads the dictionary page while the room of the workspace holds data pages."""
-        cdef Workspace other = take_workspace()
-        try:
-            self._read_dictionary(other)
-        finally:
-            give_workspace(other)
-        return 0
-
-    cdef int _open_dictionary(self, Workspace workspace, buffer) except -1:
-        cdef Dictionary found = Dictionary(buffer, 0, workspace.decompressor(self.pages))
+    cdef int _open_dictionary(self, Workspace workspace, Py_ssize_t number, buffer,
+                              int64_t start) except -1:
+        cdef ChunkPages chunk = self._chunks[number]
+        cdef Dictionary found = Dictionary(buffer, start, workspace.decompressor(chunk))
         if found.size_bytes <= SMALL_DICTIONARY:
-            self.pages.dictionary = found
-        self._dictionary = found
-        self._is_dictionary_read = True
+            chunk.dictionary = found
+        self._dictionaries[number] = found
+        self._is_dictionary_read[number] = True
         return 0

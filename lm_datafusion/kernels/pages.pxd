@@ -39,10 +39,25 @@ cdef class Scratch:
     cdef void* room(self, int slot, int64_t size) except NULL nogil
     cdef void give(self, int slot, void* memory, int64_t size) noexcept nogil
 
-cdef int64_t lay_out_pages(const int64_t* offsets, const int64_t* sizes, const int64_t* first_rows,
-                           int64_t pages, int64_t row_count, const int32_t* rows, int64_t total,
-                           int64_t start, int64_t stop, int64_t kept_page, int64_t lead,
-                           int64_t* table, int64_t* ranges, int64_t* range_count) noexcept nogil
+cdef struct Layout:
+    # By page: its number, where it begins among the fetched bytes, its first row, the row behind its
+    # last, and the part of the column that it is in; `stride` numbers apart.
+    int64_t* table
+    int64_t stride
+    int64_t count
+    # Offsets and lengths of byte ranges, neighbours merged, and the bytes of all of them.
+    int64_t* ranges
+    int64_t range_count
+    int64_t length
+    # How many of the wanted rows lie before the pages that come next.
+    int64_t at
+
+cdef int64_t find_pages(Layout* layout, const int64_t* first_rows, int64_t pages, int64_t row_count,
+                        const int32_t* rows, int64_t total, int64_t start, int64_t stop,
+                        int64_t base_row, int64_t base_page, int64_t part) noexcept nogil
+cdef int place_pages(Layout* layout, int64_t first, const int64_t* offsets, const int64_t* sizes,
+                     int64_t base_page, int64_t kept_page) noexcept nogil
+cdef void add_range(Layout* layout, int64_t offset, int64_t length) noexcept nogil
 
 cdef class PageReader:
     cdef object _buffer
@@ -56,6 +71,7 @@ cdef class PageReader:
     cdef const int64_t* _starts
     cdef const int64_t* _first_rows
     cdef const int64_t* _row_ends
+    cdef const int64_t* _parts
     cdef object _tables  # keeps those alive, unless a scratch does
     cdef int _max_definition_level
     cdef readonly Py_ssize_t page_count

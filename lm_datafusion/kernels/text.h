@@ -333,6 +333,14 @@ static void lm_views_into(const uint8_t *page, const uint32_t *starts, const uin
         lm_make_view(out + i, page + starts[i], lengths[i], buffer, starts[i]);
 }
 
+/* Lets views that point into buffer 0 point into another one. */
+static void lm_rebase_views(lm_view *views, int64_t n, uint32_t buffer)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (views[i].length > 12)
+            views[i].u.at.buffer = buffer;
+}
+
 /* Views of copies: long values go to `data`, which has room, from `offset` of its buffer on. */
 static void lm_views_copied(const uint8_t *page, const uint32_t *starts, const uint32_t *lengths,
                             int64_t n, uint32_t buffer, uint8_t *data, uint32_t offset, lm_view *out)

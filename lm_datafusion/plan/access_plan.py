@@ -39,6 +39,17 @@ class RowGroupAccess:
         return _scan(row_group, row_count, undecided)
 
     @property
+    def open_conjuncts(self) -> tuple[bool, ...] | None:
+        """Per conjunct, whether it has to be evaluated on all rows or on none.
+
+        None if some rows are ruled out, or a conjunct is decided for some.
+        """
+        is_whole = self.selection.selects_all() and all(
+            rows.selects_all() or not rows.selects_any() for rows in self.undecided
+        )
+        return tuple([rows.selects_any() for rows in self.undecided]) if is_whole else None
+
+    @property
     def is_skipped(self) -> bool:
         """Whether no row is left."""
         return not self.selection.selects_any()

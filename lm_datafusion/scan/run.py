@@ -17,13 +17,15 @@ from lm_datafusion.formats.parquet.cache import FACTS
 from lm_datafusion.kernels import warn_if_missing
 from lm_datafusion.scan.memory.condition_cache import CONDITIONS
 from lm_datafusion.scan.memory.step_history import STEPS, file_versions, step_keys
-from lm_datafusion.scan.planning.split import can_split, split_tasks
+from lm_datafusion.scan.planning.split import can_split, plan_units, split_tasks
+from lm_datafusion.scan.pruning.conjunction import Conjunction
 from lm_datafusion.scan.pruning.prune import PruningContext
 from lm_datafusion.scan.reading.adaptive_order import AdaptiveOrder
 from lm_datafusion.scan.reading.batches import BatchMaker, batches_of, counted_batches
 from lm_datafusion.scan.reading.limit import RowBudget
 from lm_datafusion.scan.reading.pool import OrderedPool
 from lm_datafusion.scan.reading.row_group import RowGroupReader
+from lm_datafusion.scan.reading.row_group_state import RowGroupState, group_states
 from lm_datafusion.scan.reading.scan_file import ScanFile
 from lm_datafusion.scan.reading.walk import RowGroupScan
 from lm_datafusion.scan.top_k.first_rows import FirstRowsWalk, plan_fetch
@@ -56,7 +58,7 @@ class ScanRun:
         )
         self._handles = _Handles(plan)
         steps = sorted(plan.row_filter.steps, key=lambda step: step.index)
-        self._conjuncts = tuple(step.conjunct for step in steps)
+        self._conjunction = Conjunction(tuple(step.conjunct for step in steps), plan.filter_schema)
         self._files: dict[FileVersion, ScanFile] = {}
         self._batch_maker = BatchMaker(plan.schema)
 
@@ -111,18 +113,19 @@ class ScanRun:
         An engine asks for its partitions on threads of its own: others would only make it wait.
         """
         try:
-            for index in range(len(self._plan.tasks)):
-                yield from self._scan(index, None)
+            for unit in self._units(parallel=1):
+                yield from self._scan(unit, None)
         finally:
             self._handles.close()
             self._finish()
 
     def _batches_from_workers(self) -> Generator[pa.RecordBatch]:
         budget = self._budget()
+        workers = self._plan.options.worker_count
         pool = OrderedPool(
-            range(len(self._plan.tasks)),
-            lambda index: self._scan(index, budget),
-            workers=self._plan.options.worker_count,
+            self._units(parallel=workers),
+            lambda unit: self._scan(unit, budget),
+            workers=workers,
             queue_size=self._plan.options.queue_batches,
             should_begin=None if budget is None else budget.should_begin,
         )
@@ -141,6 +144,13 @@ class ScanRun:
                 self._metrics.add(row_groups_pruned_early_stop=budget.never_begun())
             self._finish()
 
+    def _units(self, *, parallel: int) -> list[range]:
+        """Tasks that one thread scans one after the other: those of a file, if there are many."""
+        tasks = self._plan.tasks
+        if self._plan.limit is not None or self._plan.is_reverse:
+            return [range(index, index + 1) for index in range(len(tasks))]
+        return plan_units(tasks, parallel)
+
     def _budget(self) -> RowBudget | None:
         if self._plan.limit is None:
             return None
@@ -148,19 +158,28 @@ class ScanRun:
         has_filter = bool(self._plan.row_filter.steps)
         return RowBudget(self._plan.limit, counts, has_filter=has_filter)
 
-    def _scan(self, index: int, budget: RowBudget | None) -> Iterator[pa.RecordBatch]:
+    def _scan(self, unit: range, budget: RowBudget | None) -> Iterator[pa.RecordBatch]:
+        task = self._plan.tasks[unit[0]]
         try:
-            reader = self.open_reader(index)
-            scan = RowGroupScan(self._plan, reader, self._batch_maker, index, budget)
-            yield from scan.batches()
+            file = self._scan_file(task.file, self._handles.open(task.file.version))
+            states = [RowGroupState(self._plan.tasks[n], file.context) for n in unit]
+            if len(states) > 1:
+                for state in states:
+                    state.prune(file.index_file)
+            for group in group_states(states):
+                reader = RowGroupReader(self._plan, group, file, self._order)
+                scan = RowGroupScan(self._plan, reader, self._batch_maker, unit[0], budget)
+                yield from scan.batches()
         finally:
-            self._handles.release(self._plan.tasks[index].file.version)
+            for _ in unit:
+                self._handles.release(task.file.version)
 
     def open_reader(self, index: int) -> RowGroupReader:
         """A reader of the row group of a task of the plan."""
         task = self._plan.tasks[index]
-        file = self._handles.open(task.file.version)
-        return RowGroupReader(self._plan, task, self._scan_file(task.file, file), self._order)
+        file = self._scan_file(task.file, self._handles.open(task.file.version))
+        states = [RowGroupState(task, file.context)]
+        return RowGroupReader(self._plan, states, file, self._order)
 
     def _scan_file(self, file_plan: FilePlan, file: OpenFile) -> ScanFile:
         """What the row groups of a file share."""
@@ -169,8 +188,7 @@ class ScanRun:
             context = PruningContext(
                 facts=FACTS.load(file, limit_bytes=self._plan.options.metadata_cache_bytes),
                 file_plan=file_plan,
-                conjuncts=self._conjuncts,
-                schema=self._plan.filter_schema,
+                conjunction=self._conjunction,
                 options=self._plan.options,
                 metrics=self._metrics,
             )

@@ -18,6 +18,7 @@ from lm_datafusion.formats.parquet.cache import FACTS
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.plan import ScanRequest
 from lm_datafusion.scan.planning.planner import plan_scan
+from lm_datafusion.scan.pruning.conjunction import Conjunction
 from lm_datafusion.scan.pruning.prune import PruningContext, prune_row_group
 
 if TYPE_CHECKING:
@@ -79,8 +80,7 @@ def _context(
     return PruningContext(
         facts=FACTS.load(file, limit_bytes=plan.options.metadata_cache_bytes),
         file_plan=file_plan,
-        conjuncts=tuple(step.conjunct for step in steps),
-        schema=plan.filter_schema,
+        conjunction=Conjunction(tuple(step.conjunct for step in steps), plan.filter_schema),
         options=plan.options,
         metrics=metrics,
     )

@@ -1,6 +1,6 @@
-"""One column of one row group: the seam between the scan and the two ways to decode pages.
+"""One column of some row groups: the seam between the scan and the two ways to decode pages.
 
-In: a column of a file, a row group, and the rows wanted. Out: exactly those rows; or the rows that
+In: a column of a file, row groups, and the rows wanted. Out: exactly those rows; or the rows that
 pass a condition.
 
 Kernels decode flat columns (`kernel_chunk`). Nested columns, types that are stored in another
@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from lm_datafusion.errors import CorruptFileError
 from lm_datafusion.formats.parquet.splice_decoder import SpliceDecoder
@@ -34,10 +35,10 @@ if kernel_info().is_active:
     from lm_datafusion.kernels.pages import PageError, TextError, UnsupportedPageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import EllipsisType
 
     import numpy.typing as npt
-    import pyarrow as pa
 
     from lm_datafusion.formats.parquet.chunk import ChunkFacts
     from lm_datafusion.formats.parquet.footer import FileFacts
@@ -84,67 +85,78 @@ class FileColumn:
         else:
             self._source = ChunkSource(files[0])
 
-    def open(self, row_group: int) -> PageDecoder:
-        """A decoder of the column in one row group; reads nothing."""
-        return PageDecoder(self, row_group)
+    def open(self, row_groups: Sequence[int]) -> PageDecoder:
+        """A decoder of the column in some row groups; reads nothing."""
+        return PageDecoder(self, row_groups)
 
-    def open_kernel(self, chunk: ChunkFacts) -> ChunkReader | None:
-        """A kernel that reads a chunk of the column; None if there is none for it."""
+    def open_kernel(self, chunks: Sequence[ChunkFacts]) -> ChunkReader | None:
+        """A kernel that reads chunks of the column, one after the other; None if none can."""
         if self._kind is ...:
+            chunk = chunks[0]
             self._kind = value_kind(
                 chunk.physical_type, chunk.fixed_length, self.stored, self.given
             )
         if self._kind is None:
             return None
-        pages = load_chunk_pages(chunk, self.files[1])
-        return None if pages is None else ChunkReader(pages, self._kind, self._source)
+        pages = [load_chunk_pages(chunk, self.files[1]) for chunk in chunks]
+        known = [page for page in pages if page is not None]
+        if len(known) < len(chunks) or len({page.codec for page in known}) > 1:
+            return None
+        return ChunkReader(known, self._kind, self._source)
 
 
 class PageDecoder:
-    """Decodes a top-level column of a row group. Not to be shared between threads."""
+    """Decodes a top-level column in some row groups. Not to be shared between threads.
+
+    Rows are counted through: those of the second row group follow those of the first.
+    """
 
     __slots__ = (
         "_chunks",
         "_file",
         "_is_all_fetched",
-        "_is_located",
         "_kernel",
         "_kernel_bytes",
         "_locations",
         "_masks",
-        "_row_group",
-        "_splice",
+        "_row_groups",
+        "_splices",
     )
 
-    def __init__(self, file: FileColumn, row_group: int) -> None:
+    def __init__(self, file: FileColumn, row_groups: Sequence[int]) -> None:
         self._file = file
-        self._row_group = row_group
-        self._chunks = file.facts.chunks_of(row_group, file.column)
+        self._row_groups = row_groups
+        # By row group: a chunk, or one per leaf of a nested column.
+        self._chunks = [file.facts.chunks_of(number, file.column) for number in row_groups]
         self._kernel: ChunkReader | EllipsisType | None = ...  # not asked for yet
         self._kernel_bytes = 0
-        self._splice: SpliceDecoder | None = None
-        self._locations: list[PageLocations] | None = None
-        self._is_located = False
-        # Pages that the splice read.
+        self._splices: list[SpliceDecoder] = []
+        # By row group: the pages of each leaf, or None.
+        self._locations: list[list[PageLocations] | None] | None = None
+        # Pages that splices read.
         self._masks: list[npt.NDArray[np.bool_]] = []
         self._is_all_fetched = False
 
     @property
     def uncompressed_bytes(self) -> int:
-        """Bytes of the largest chunk of the column, as the footer says."""
-        return max(chunk.uncompressed_bytes for chunk in self._chunks)
+        """Bytes of the largest leaf of the column, as the footer says."""
+        return max(
+            sum([c.uncompressed_bytes for c in leaf]) for leaf in zip(*self._chunks, strict=True)
+        )
 
     @property
     def rows_decoded(self) -> int:
         """Rows of all pages that were decoded, wanted or not."""
         kernel = self._opened_kernel()
         count = 0 if kernel is None else kernel.rows_decoded
-        return count if self._splice is None else count + self._splice.rows_decoded
+        return count + sum(splice.rows_decoded for splice in self._splices)
 
     @property
     def pages_seen(self) -> int:
         """Pages of the column, if somebody asked where they are."""
-        return 0 if self._locations is None else sum(map(len, self._locations))
+        if self._locations is None:
+            return 0
+        return sum(len(leaf) for leaves in self._locations for leaf in leaves or ())
 
     @property
     def pages_fetched(self) -> int:
@@ -156,48 +168,54 @@ class PageDecoder:
         return max(count, sum(int(np.count_nonzero(mask)) for mask in self._masks))
 
     @property
+    def chunk_count(self) -> int:
+        """How many row groups the column is decoded in."""
+        return len(self._chunks)
+
+    @property
     def is_spliced(self) -> bool | None:
         """Whether PyArrow decoded pages; None if nobody did."""
-        if self._splice is not None:
+        if self._splices:
             return True
         return False if self.bytes_fetched else None
 
     @property
     def bytes_fetched(self) -> int:
-        """Bytes that kernels fetched; the splice counts its own."""
+        """Bytes that kernels fetched; splices count their own."""
         kernel = self._opened_kernel()
         return self._kernel_bytes + (0 if kernel is None else kernel.bytes_fetched)
 
     def join(self, other: PageDecoder) -> None:
-        """Counts what another decoder of the same chunk has read."""
+        """Counts what another decoder of the same chunks has read."""
         mine, theirs = self._open_kernel(), other._opened_kernel()
         if mine is not None and theirs is not None:
             mine.join(theirs)
         self._kernel_bytes += other._kernel_bytes
         other._kernel_bytes = 0
         self._is_all_fetched |= other._is_all_fetched
-        self._splice = self._splice or other._splice
-        if other._masks and self.locate() is not None:
+        self._splices = self._splices or other._splices
+        if other._masks:
             self._add_masks(other._masks)
 
-    def share_dictionary(self, other: PageDecoder) -> None:
-        """Takes over the dictionary that another decoder of the same chunk has read."""
+    def share_dictionaries(self, other: PageDecoder) -> None:
+        """Takes over the dictionaries that another decoder of the same chunks has read."""
         mine, theirs = self._open_kernel(), other._opened_kernel()
         if mine is not None and theirs is not None:
-            mine.share_dictionary(theirs)
+            mine.share_dictionaries(theirs)
 
-    def locate(self) -> list[PageLocations] | None:
-        """The pages of each leaf; None where they are not known."""
-        if not self._is_located:
-            tables = [chunk.load_pages(self._file.files[1]) for chunk in self._chunks]
-            known = [table.locations for table in tables if table is not None]
-            self._is_located = True
-            if len(known) == len(tables) and known:
-                self._locations = known
+    def locate(self) -> list[list[PageLocations] | None]:
+        """By row group: the pages of each leaf; None where they are not known."""
+        if self._locations is None:
+            self._locations = [self._located(leaves) for leaves in self._chunks]
         return self._locations
 
+    def _located(self, leaves: Sequence[ChunkFacts]) -> list[PageLocations] | None:
+        tables = [chunk.load_pages(self._file.files[1]) for chunk in leaves]
+        known = [table.locations for table in tables if table is not None]
+        return known if known and len(known) == len(tables) else None
+
     def read(self, rows: RowSelection) -> Values:
-        """Values of rows of the row group, in order.
+        """Values of rows, in order.
 
         Raises:
             CorruptFileError: Pages that cannot be decoded, or text that is no UTF-8.
@@ -212,23 +230,38 @@ class PageDecoder:
         return self._read_spliced(rows, is_broken=is_broken)
 
     def _read_spliced(self, rows: RowSelection, *, is_broken: bool) -> Values:
-        locations = self.locate()
-        self._note(rows)
-        if self._splice is None:
-            self._splice = SpliceDecoder(
-                self._file.facts,
-                self._row_group,
-                self._file.column,
-                self._file.files,
-                self._file.metrics,
-            )
-        return self._splice.read(locations, rows, whole=is_broken)
+        file = self._file
+        if not self._splices:
+            self._splices = [
+                SpliceDecoder(file.facts, number, file.column, file.files, file.metrics)
+                for number in self._row_groups
+            ]
+        parts = self._parts(rows)
+        self._note(parts)
+        values = [
+            splice.read(locations, part, whole=is_broken)
+            for splice, locations, part in zip(self._splices, self.locate(), parts, strict=True)
+            if part.selects_any()
+        ]
+        if len(values) == 1:
+            return values[0]
+        return pa.chunked_array(
+            [c for v in values for c in (v.chunks if isinstance(v, pa.ChunkedArray) else [v])]
+        )
+
+    def _parts(self, rows: RowSelection) -> list[RowSelection]:
+        """The rows of each row group, counted from its first."""
+        if len(self._chunks) == 1:
+            return [rows]
+        stops = np.cumsum([leaves[0].row_count for leaves in self._chunks]).tolist()
+        starts = [0, *stops[:-1]]
+        return [rows.slice(start, stop) for start, stop in zip(starts, stops, strict=True)]
 
     def filter(
         self,
         rows: RowSelection,
         tree: Predicate,
-        passes: Passes | None,
+        passes: Sequence[Passes | None] | None,
         *,
         is_held: bool,
     ) -> tuple[RowSelection, Values | None] | None:
@@ -237,8 +270,8 @@ class PageDecoder:
         Args:
             rows: Rows to test.
             tree: The condition.
-            passes: Which values of the chunk's dictionary pass, and last whether null does, where
-                that is known.
+            passes: By row group: which values of the chunk's dictionary pass, and last whether null
+                does, where that is known.
             is_held: Whether values of the rows that pass will be needed.
 
         Returns:
@@ -248,7 +281,8 @@ class PageDecoder:
         if kernel is None:
             return None
         test = value_test(tree, self._file.stored)
-        if test is None and (passes is None or not self.is_all_dictionary()):
+        is_known = passes is not None and all(known is not None for known in passes)
+        if test is None and not (is_known and self.is_all_dictionary()):
             return None
         try:
             found, values = kernel.filter(*wanted_rows(rows), test, passes, is_held)
@@ -263,42 +297,44 @@ class PageDecoder:
         """Whether kernels can test a condition on any page."""
         return self._open_kernel() is not None and value_test(tree, self._file.stored) is not None
 
-    def load_dictionary(self) -> pa.Array | None:
-        """The values of the chunk's dictionary, in the column's type; None if there are none."""
+    def load_dictionary(self, chunk: int) -> pa.Array | None:
+        """The values of a chunk's dictionary, in the column's type; None if there are none."""
         kernel = self._open_kernel()
         if kernel is None:
             return None
         try:
-            return kernel.dictionary_values()
+            return kernel.dictionary_values(chunk)
         except PageError as error:
             self._give_up(error)
             return None
 
     def is_all_dictionary(self) -> bool:
         """Whether every page is proven to be dictionary-coded."""
-        return len(self._chunks) == 1 and self._chunks[0].is_all_dictionary(self._file.files[1])
+        return all(
+            len(leaves) == 1 and leaves[0].is_all_dictionary(self._file.files[1])
+            for leaves in self._chunks
+        )
 
     def _open_kernel(self) -> ChunkReader | None:
-        """The kernel that reads the chunk; None if there is none for it."""
+        """The kernel that reads the column; None if there is none for it."""
         if self._kernel is ...:
-            is_located = self.locate() is not None and len(self._chunks) == 1
-            self._kernel = self._file.open_kernel(self._chunks[0]) if is_located else None
+            is_located = None not in self.locate() and len(self._chunks[0]) == 1
+            chunks = [leaves[0] for leaves in self._chunks]
+            self._kernel = self._file.open_kernel(chunks) if is_located else None
         return self._kernel
 
     def _opened_kernel(self) -> ChunkReader | None:
         """The same, if somebody has asked for it."""
         return None if self._kernel is ... else self._kernel
 
-    def _give_up(self, error: ValueError) -> bool:
-        """Leaves the chunk to PyArrow from now on; whether its pages are broken, not just rare.
+    def _give_up(self, error: PageError) -> bool:
+        """Leaves the column to PyArrow from now on; whether pages are broken, not just rare.
 
         Raises:
             CorruptFileError: Text that is no UTF-8: PyArrow would hand it out.
         """
+        chunk, offset = self._find_page(error)
         if isinstance(error, TextError):
-            page = error.page
-            locations = self._locations
-            offset = None if page is None or locations is None else int(locations[0].offsets[page])
             raise CorruptFileError(
                 str(error),
                 path=self._file.facts.version.path,
@@ -308,18 +344,32 @@ class PageDecoder:
         self._kernel_bytes = self.bytes_fetched
         self._kernel = None
         if isinstance(error, UnsupportedPageError):
-            self._chunks[0].kernel_pages = None
+            chunk.kernel_pages = None
             return False
         return True
 
-    def _note(self, rows: RowSelection) -> None:
+    def _find_page(self, error: PageError) -> tuple[ChunkFacts, int | None]:
+        """The chunk that an error is about, the first if it does not say; where its page begins."""
+        page = error.page
+        for leaves, locations in zip(self._chunks, self.locate(), strict=True):
+            if page is None or locations is None:
+                break
+            if page < len(locations[0]):
+                return leaves[0], int(locations[0].offsets[page])
+            page -= len(locations[0])
+        return self._chunks[0][0], None
+
+    def _note(self, parts: Sequence[RowSelection]) -> None:
         """Counts the pages that hold rows."""
-        if self._locations is None or self._is_all_fetched:
+        if self._is_all_fetched:
             return
-        if rows.selects_all():
+        if all(part.selects_all() for part in parts):
             self._is_all_fetched = True
             return
-        self._add_masks([rows.page_mask(pages.first_rows) for pages in self._locations])
+        located = zip(parts, self.locate(), strict=True)
+        self._add_masks(
+            [part.page_mask(leaf.first_rows) for part, leaves in located for leaf in leaves or ()]
+        )
 
     def _add_masks(self, masks: list[npt.NDArray[np.bool_]]) -> None:
         if self._masks:

@@ -45,6 +45,7 @@ from lm_datafusion.scan.keys.best_keys import best_keys
 from lm_datafusion.scan.keys.sort_values import has_sort_values
 from lm_datafusion.scan.keys.spans import proven_order, spans_of, why_unknown
 from lm_datafusion.scan.memory.footer_answers import ANSWERS, question
+from lm_datafusion.scan.pruning.conjunction import Conjunction
 from lm_datafusion.scan.pruning.file_pruning import judge_constants, plan_tasks
 from lm_datafusion.scan.pruning.prune import PruningContext
 from lm_datafusion.storage import MeteredFile
@@ -142,6 +143,7 @@ def _load_files(
     planned = None if part is None else part.versions
     answers = _partition_answers(table.files, conjuncts, schema, metrics)
     decided, names = frozenset(answers), schema.names
+    conjunction = Conjunction(conjuncts, schema)
     files = []
     for place, file in enumerate(table.files):
         if planned is not None and place not in planned:
@@ -155,8 +157,7 @@ def _load_files(
         context = PruningContext(
             facts=facts,
             file_plan=_file_plan(place, file, facts, names, schema),
-            conjuncts=conjuncts,
-            schema=schema,
+            conjunction=conjunction,
             options=options,
             metrics=metrics,
             decided=decided,
@@ -381,7 +382,7 @@ def _estimates(file: PruningContext) -> npt.NDArray[np.float64]:
     """By conjunct: bytes per row of its columns, and the share of rows it may leave."""
     asked = None
     if not file.file_plan.constants:
-        asked = question("estimates", (file.facts.version,), file.lasting_keys)
+        asked = question("estimates", (file.facts.version,), file.conjunction.lasting_keys)
     known = ANSWERS.find(asked)
     if known is None:
         known = np.array([[_bytes_per_row(c, file), _selectivity(c, file)] for c in file.conjuncts])

@@ -1,11 +1,15 @@
-"""How many workers share a scan; row groups are cut into parts where there are fewer of them.
+"""How the row groups of a scan are shared out: cut into parts, or put together.
 
-In: the tasks of a plan. Out: at least as many tasks as workers, where row groups are large enough.
+In: the tasks of a plan. Out: at least as many tasks as workers, where row groups are large enough;
+units of small row groups, where there are more than enough.
 
 A part is a range of rows. Kernels decode exactly those, so that a cut costs one page more per
 column at most. Each part prunes its row group for itself, from what is cached of it.
 
-Invariant: the parts of a row group hold each of its rows once, in order.
+A unit is a run of row groups of one file that one worker scans. Those that pruning leaves whole are
+read as if they were one.
+
+Invariant: parts and units hold each row of the tasks once, in order.
 """
 
 from __future__ import annotations
@@ -30,6 +34,10 @@ ROWS_PER_WORKER: Final = 1 << 17
 FEW_TASKS: Final = 8
 # A part has at least so many rows: two parts of fewer take longer than one thread on both.
 FEWEST_ROWS: Final = 1 << 16
+# A unit has at most so many rows, unless one row group has more.
+UNIT_ROWS: Final = 1 << 20
+# Workers that take units in turns end at about the same time if there are so many for each.
+UNITS_PER_WORKER: Final = 4
 
 
 def worth_workers(plan: ReadPlan, workers: int) -> int:
@@ -63,3 +71,24 @@ def _parts(task: RowGroupTask, pieces: int) -> Iterator[RowGroupTask]:
     edges = [-(-row_count * piece // pieces) for piece in range(pieces + 1)]
     for rows in itertools.pairwise(edges):
         yield dataclasses.replace(task, rows=rows, is_part=rows[0] > 0)
+
+
+def plan_units(tasks: Sequence[RowGroupTask], workers: int) -> list[range]:
+    """The places of the tasks of each unit.
+
+    Args:
+        tasks: The tasks of a plan, in its order.
+        workers: How many threads share the units.
+    """
+    rows = sum(task.row_count for task in tasks)
+    most_rows = UNIT_ROWS if workers == 1 else min(UNIT_ROWS, rows // (UNITS_PER_WORKER * workers))
+    units: list[range] = []
+    start = unit_rows = 0
+    for index, task in enumerate(tasks):
+        unit_rows += task.row_count
+        if index > start and (unit_rows > most_rows or task.file.place != tasks[start].file.place):
+            units.append(range(start, index))
+            start, unit_rows = index, task.row_count
+    if tasks:
+        units.append(range(start, len(tasks)))
+    return units

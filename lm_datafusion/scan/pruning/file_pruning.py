@@ -132,7 +132,7 @@ class _RowGroups:
         if not self._is_wanted.all() or any(file.file_plan.constants for file in self._files):
             return None
         versions = tuple(file.facts.version for file in self._files)
-        return question("verdicts", versions, first.lasting_keys)
+        return question("verdicts", versions, first.conjunction.lasting_keys)
 
     def _judge(self, conjunct: int) -> bool:
         """Judges a conjunct where it is undecided; whether all files were judged as one."""
@@ -224,7 +224,7 @@ def _judge_together(
         verdicts = judge(
             first.conjuncts[conjunct].tree,
             JoinedStatistics([file.statistics for file in files]),
-            first.nan_free,
+            first.conjunction.nan_free,
         )
     except Exception:  # noqa: BLE001 each for itself then
         return None

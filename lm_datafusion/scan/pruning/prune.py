@@ -32,23 +32,16 @@ from lm_datafusion.formats.parquet.statistics import (
 )
 from lm_datafusion.plan.access_plan import rows_of_verdicts
 from lm_datafusion.predicate.tree import (
-    And,
-    Comparison,
-    InList,
-    NullSafeEqual,
-    Operator,
-    Or,
-    Predicate,
     references,
 )
-from lm_datafusion.pruning import PruningStatistics, Verdict, columns_without_nan, judge
+from lm_datafusion.pruning import PruningStatistics, Verdict, judge
 from lm_datafusion.scan.memory.footer_answers import lasting_keys
 from lm_datafusion.scan.memory.stage_outcomes import OUTCOMES, Pruned, Stage
 from lm_datafusion.scan.pruning.known_rows import condition_keys
 from lm_datafusion.selection.filters import filter_to_mask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable
 
     import numpy.typing as npt
 
@@ -57,9 +50,9 @@ if TYPE_CHECKING:
     from lm_datafusion.options import ScanOptions
     from lm_datafusion.plan import FilePlan, ReadPlan, RowGroupAccess
     from lm_datafusion.predicate.conjunct import BoundConjunct
-    from lm_datafusion.pruning.containers import NanFree
     from lm_datafusion.scan.memory.condition_cache import ConjunctKey
     from lm_datafusion.scan.memory.stage_outcomes import Outcome
+    from lm_datafusion.scan.pruning.conjunction import Conjunction
     from lm_datafusion.storage import OpenFile
 
 
@@ -69,11 +62,20 @@ class PruningContext:
 
     facts: FileFacts
     file_plan: FilePlan
-    conjuncts: Sequence[BoundConjunct]
-    schema: pa.Schema
+    conjunction: Conjunction
     options: ScanOptions
     metrics: ScanMetrics
     decided: frozenset[int] = frozenset()
+
+    @property
+    def conjuncts(self) -> tuple[BoundConjunct, ...]:
+        """What is asked."""
+        return self.conjunction.conjuncts
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns it is asked of."""
+        return self.conjunction.schema
 
     @functools.cached_property
     def keys(self) -> list[ConjunctKey | None]:
@@ -81,35 +83,15 @@ class PruningContext:
         return condition_keys(self.conjuncts, self.file_plan, self.schema)
 
     @functools.cached_property
-    def lasting_keys(self) -> tuple[ConjunctKey, ...] | None:
-        """The names of all conjuncts together, if what they mean will stay so."""
-        return lasting_keys(self.conjuncts, self.schema)
-
-    @functools.cached_property
     def statistics(self) -> RowGroupStatistics:
         """What the footer says of all row groups."""
         every = range(self.facts.num_row_groups)
         return RowGroupStatistics(self.facts, every, self.file_plan.constants)
 
-    @functools.cached_property
-    def equalities(self) -> tuple[int, ...]:
-        """The conjuncts that a bloom filter can say something about."""
-        return tuple(i for i, c in enumerate(self.conjuncts) if _has_equality(c.tree))
-
-    @functools.cached_property
-    def bounded_columns(self) -> list[list[tuple[str, ...]]]:
-        """By conjunct: the columns whose bounds say something about it."""
-        return [[r.path for r in references(c.tree)] for c in self.conjuncts]
-
-    @functools.cached_property
-    def nan_free(self) -> NanFree:
-        """What the conjuncts say together about NaN."""
-        return columns_without_nan(And(tuple(c.tree for c in self.conjuncts)))
-
     def judge(self, conjunct: int, statistics: PruningStatistics) -> npt.NDArray[np.uint8]:
         """Verdicts of one conjunct; SOME_ROWS for all if they cannot be had."""
         try:
-            return judge(self.conjuncts[conjunct].tree, statistics, self.nan_free)
+            return judge(self.conjuncts[conjunct].tree, statistics, self.conjunction.nan_free)
         except Exception:  # noqa: BLE001 pruning fails open, whatever is wrong
             self.metrics.add(predicate_evaluation_errors=1)
             return np.full(statistics.num_containers, Verdict.SOME_ROWS, dtype=np.uint8)
@@ -145,7 +127,7 @@ def prune_row_group(
         passes: Takes which values of dictionaries pass.
         is_counted: Whether the metrics count a row group that is ruled out.
     """
-    key = _pruned_key(access, context.lasting_keys, context.file_plan, context.options)
+    key = _pruned_key(access, context.conjunction.lasting_keys, context.file_plan, context.options)
     known = OUTCOMES.recall(context.facts.version, key, Stage.ALL, access.row_group)
     if known is not None:
         assert isinstance(known[0], Pruned)
@@ -199,14 +181,12 @@ def _pruned_key(
 
     Row groups that the condition cache or a caller has narrowed are pruned each time.
     """
-    is_whole = access.selection.selects_all() and all(
-        rows.selects_all() or not rows.selects_any() for rows in access.undecided
-    )
-    if keys is None or not is_whole or file.constants:
+    open_conjuncts = access.open_conjuncts
+    if keys is None or open_conjuncts is None or file.constants:
         return None
     return (
         keys,
-        tuple(map(access.is_undecided, range(len(keys)))),
+        open_conjuncts,
         options.prune_bloom_filter,
         options.prune_dictionary and options.dictionary_limit_bytes,
         options.prune_page_index,
@@ -216,27 +196,17 @@ def _pruned_key(
 def _prune_by_bloom_filters(
     access: RowGroupAccess, context: PruningContext, file: OpenFile, _passes: DictionaryPasses
 ) -> RowGroupAccess:
-    if not context.equalities:
+    if not context.conjunction.equalities:
         return access
     constants = context.file_plan.constants
     statistics = BloomFilterStatistics(context.facts, access.row_group, file, constants)
-    for index in context.equalities:
+    for index in context.conjunction.equalities:
         conjunct = context.conjuncts[index]
         has_filter = any(statistics.has_filter(r.path) for r in references(conjunct.tree))
         if has_filter and access.is_undecided(index):
             verdict = context.judge(index, statistics)[0]
             access = access.with_verdict(index, int(verdict))
     return access
-
-
-def _has_equality(predicate: Predicate) -> bool:
-    match predicate:
-        case And(children) | Or(children):
-            return any(_has_equality(child) for child in children)
-        case Comparison(operator=Operator.EQ) | InList() | NullSafeEqual():
-            return True
-        case _:
-            return False
 
 
 def _prune_by_dictionaries(
@@ -324,7 +294,7 @@ def _prune_by_page_index(
     for index in range(len(context.conjuncts)):
         if access.is_skipped or not access.is_undecided(index):
             continue
-        columns = context.bounded_columns[index]
+        columns = context.conjunction.bounded_columns[index]
         if not columns:
             continue
         known = context.recall(Stage.PAGE_INDEX, index, access.row_group)

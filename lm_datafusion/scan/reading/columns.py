@@ -1,4 +1,4 @@
-"""The columns of one row group: what was read of them is held while it is needed.
+"""The columns of some row groups: what was read of them is held while it is needed.
 
 In: which rows a filter step or the projection needs. Out: their values, in the types of the table.
 
@@ -21,6 +21,8 @@ from lm_datafusion.errors import UnsupportedFeatureError
 from lm_datafusion.formats.parquet.values import select_values, take_values
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from lm_datafusion.formats.parquet.decode import PageDecoder
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Column:
-    """One column of a row group.
+    """One column of some row groups.
 
     Attributes:
         name: Its name in the table.
@@ -73,7 +75,7 @@ class Column:
         self,
         rows: RowSelection,
         tree: Predicate,
-        passes: npt.NDArray[np.bool_] | None,
+        passes: Sequence[npt.NDArray[np.bool_] | None] | None,
         *,
         is_held: bool,
     ) -> RowSelection | None:
@@ -82,7 +84,8 @@ class Column:
         Args:
             rows: Rows to test.
             tree: The condition.
-            passes: Which values of the dictionary pass, and last whether null does, if known.
+            passes: By row group, where known: which values of the dictionary pass, and last whether
+                null does.
             is_held: Whether the values of the rows that pass are to be held.
 
         Returns:

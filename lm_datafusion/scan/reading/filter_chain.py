@@ -1,6 +1,6 @@
-"""The filter chain of a row group, run on one window after the other.
+"""The filter chain of some row groups, run on one window after the other.
 
-In: the columns of a row group, and rows of a window. Out: the rows that meet every conjunct.
+In: the columns of row groups, and rows of a window. Out: the rows that meet every conjunct.
 
 For each step, in the best order known: kernels test its column where it stands; or its columns are
 read and DataFusion evaluates them. The first step that leaves nothing is the last.
@@ -43,13 +43,15 @@ SMALL_DICTIONARY: Final = 1024
 
 
 class FilterChain:
-    """Runs the filter steps of a scan on rows of one row group.
+    """Runs the filter steps of a scan on rows of some row groups.
 
     Args:
         context: The file and the conjuncts.
         access: Which rows each conjunct is undecided about.
         columns: By name; all that the steps read.
-        passes: By conjunct, which values of its column's dictionary pass, where that is known.
+        row_groups: Their numbers.
+        passes: By row group, and by conjunct: which values of its column's dictionary pass, where
+            that is known.
         order: The order of the steps.
         projected: Columns that will be read for the rows that are left.
     """
@@ -59,7 +61,8 @@ class FilterChain:
         context: PruningContext,
         access: RowGroupAccess,
         columns: Mapping[str, Column],
-        passes: DictionaryPasses,
+        row_groups: Sequence[int],
+        passes: Sequence[DictionaryPasses],
         *,
         order: AdaptiveOrder,
         projected: tuple[str, ...],
@@ -67,6 +70,7 @@ class FilterChain:
         self._context = context
         self._access = access
         self._columns = columns
+        self._row_groups = row_groups
         self._passes = passes
         self._order = order
         self._projected = projected
@@ -172,19 +176,37 @@ class FilterChain:
 
     def _dictionary_passes(
         self, step: FilterStep, column: Column, rows: RowSelection
-    ) -> npt.NDArray[np.bool_] | None:
-        """Which values of the column's dictionary pass, where DataFusion has to be asked."""
-        known = self._passes.get(step.index)
+    ) -> list[npt.NDArray[np.bool_] | None] | None:
+        """By row group: which values of the column's dictionary pass; None if nothing is known.
+
+        Where kernels cannot test the condition, DataFusion is asked.
+        """
         assert column.decoder is not None
-        if known is not None or column.decoder.can_test(step.conjunct.tree):
+        known = [passes.get(step.index) for passes in self._passes]
+        is_known = all(passes is not None for passes in known)
+        if is_known or column.decoder.can_test(step.conjunct.tree):
             return known
         if step.conjunct.conjunct.is_volatile or not column.decoder.is_all_dictionary():
             return None
-        kept = self._context.recall(Stage.PASSES, step.index, self._access.row_group)
+        for index, passes in enumerate(self._passes):
+            if step.index not in passes:
+                found = self._evaluate_dictionary(step, column, index, rows.row_count)
+                if found is None:
+                    return None
+                passes[step.index] = found
+        return [passes[step.index] for passes in self._passes]
+
+    def _evaluate_dictionary(
+        self, step: FilterStep, column: Column, index: int, row_count: int
+    ) -> npt.NDArray[np.bool_] | None:
+        """Which values of the dictionary of one row group pass; None if that does not pay."""
+        row_group = self._row_groups[index]
+        kept = self._context.recall(Stage.PASSES, step.index, row_group)
         if kept is not None and isinstance(kept[0], np.ndarray):
             return kept[0]
-        values = column.decoder.load_dictionary()
-        if values is None or len(values) >= rows.row_count:
+        assert column.decoder is not None
+        values = column.decoder.load_dictionary(index)
+        if values is None or len(values) >= row_count:
             return None
         try:
             known = evaluate_dictionary(step.conjunct, column.name, column.data_type, values)
@@ -192,9 +214,8 @@ class FilterChain:
             # Perhaps on a value that no row left holds.
             return None
         self._context.metrics.add(dictionary_evaluations=1)
-        self._passes[step.index] = known
         if len(known) <= SMALL_DICTIONARY:
-            self._context.keep(Stage.PASSES, step.index, self._access.row_group, known)
+            self._context.keep(Stage.PASSES, step.index, row_group, known)
         return known
 
     def _evaluate(

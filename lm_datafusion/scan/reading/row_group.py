@@ -1,6 +1,6 @@
-"""One row group, late: filter columns first, the rest only for the rows that survive.
+"""Row groups, late: filter columns first, the rest only for the rows that survive.
 
-In: a row group that statistics left over, and windows of its rows. Out: the rows of a window that
+In: row groups that statistics left over, and windows of their rows. Out: the rows of a window that
 match, and values of columns for them.
 
 For each window the filter chain runs, and the projected columns are read for the rows left.
@@ -11,10 +11,11 @@ rows that an earlier step dropped. Windows may come in any order.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, TypeAlias
 
-from lm_datafusion.scan.pruning.known_rows import KnownRows, PassedRows
-from lm_datafusion.scan.pruning.prune import prune_row_group
+from lm_datafusion.plan import RowGroupAccess
+from lm_datafusion.scan.pruning.known_rows import PassedRows
 from lm_datafusion.scan.reading.filter_chain import FilterChain
 
 if TYPE_CHECKING:
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lm_datafusion.formats.parquet.chunk import ChunkFacts
-    from lm_datafusion.plan import ReadPlan, RowGroupAccess, RowGroupTask
+    from lm_datafusion.plan import ReadPlan
     from lm_datafusion.predicate.tree import Predicate
-    from lm_datafusion.scan.pruning.prune import DictionaryPasses
     from lm_datafusion.scan.reading.adaptive_order import AdaptiveOrder
     from lm_datafusion.scan.reading.columns import Column
+    from lm_datafusion.scan.reading.row_group_state import RowGroupState
     from lm_datafusion.scan.reading.scan_file import ScanFile
     from lm_datafusion.selection import RowSelection
     from lm_datafusion.storage import OpenFile
@@ -36,20 +37,28 @@ if TYPE_CHECKING:
 
 
 class RowGroupReader:
-    """Reads one row group, window by window."""
+    """Reads row groups of one file as if they were one, window by window.
+
+    Args:
+        plan: The scan.
+        states: The row groups, in the order of their rows; several as `group_states` gives them.
+        file: Their file.
+        order: The order of filter steps, as learned so far.
+    """
 
     def __init__(
-        self, plan: ReadPlan, task: RowGroupTask, file: ScanFile, order: AdaptiveOrder
+        self, plan: ReadPlan, states: Sequence[RowGroupState], file: ScanFile, order: AdaptiveOrder
     ) -> None:
         self._plan = plan
-        self.task = task
+        self._states = states
+        self._row_groups = tuple([state.access.row_group for state in states])
+        self.task = states[0].task
+        self.access = states[0].access
         self.context = file.context
-        self._order = order
         self._file = file
-        self.access = task.access
-        self._known = KnownRows(task.access, file.context, task.rows)
+        self._order = order
+        self._learns = states[0].known.is_kept
         self._passed = PassedRows()
-        self._passes: DictionaryPasses = {}
         self._columns: dict[str, Column] = {}
         self._filter_columns: list[str] = []
         self._chain: FilterChain | None = None
@@ -60,6 +69,17 @@ class RowGroupReader:
         """The file, for what counts as metadata."""
         return self._file.index_file
 
+    @property
+    def is_order_known(self) -> bool:
+        """Whether the order of filter steps is there to stay."""
+        return self._order.is_known
+
+    @property
+    def borders(self) -> list[int]:
+        """The first row of each row group, and the row behind the last."""
+        counts = [state.access.row_count for state in self._states]
+        return [0, *itertools.accumulate(counts)]
+
     # ---- before and after ------------------------------------------------------------------
 
     def open(self, extra: Sequence[str] = ()) -> RowGroupAccess:
@@ -68,28 +88,18 @@ class RowGroupReader:
         Args:
             extra: Columns that will be read beside those of the filter and the projection.
         """
-        access = prune_row_group(
-            self._known.narrowed(),
-            self.context,
-            self.index_file,
-            self._passes,
-            is_counted=not self.task.is_part,
-        )
-        is_matched = access.undecided and access.is_fully_matched and not access.is_skipped
-        if is_matched and not self.task.is_part:
-            self.context.metrics.add(row_groups_fully_matched=1)
-        if self.task.rows is not None:
-            access = access.with_range(*self.task.rows)
-        if not access.selection.selects_all():
+        for state in self._states:
+            state.prune(self.index_file)
+        self._begin()
+        if not self.access.selection.selects_all():
             self._note_filter_pages()
-        self._begin(access)
-        if not access.is_skipped:
+        if not self.access.is_skipped:
             for name in (*self._filter_columns, *self._plan.names, *extra):
                 self._column(name)
-        return access
+        return self.access
 
-    def _begin(self, access: RowGroupAccess) -> None:
-        self.access = access
+    def _begin(self) -> None:
+        self.access = access = self._joint_access()
         names = [
             name
             for step in self._plan.row_filter.steps
@@ -101,61 +111,73 @@ class RowGroupReader:
             self.context,
             access,
             self._columns,
-            self._passes,
+            self._row_groups,
+            [state.passes for state in self._states],
             order=self._order,
             projected=self._plan.names,
         )
 
+    def _joint_access(self) -> RowGroupAccess:
+        first = self._states[0].access
+        if len(self._states) == 1:
+            return first
+        assert first.open_conjuncts is not None
+        return RowGroupAccess.scan(first.row_group, self.borders[-1], first.open_conjuncts)
+
     def finish(self) -> None:
         """Adds what the decoders counted to the metrics."""
         decoders = [c.decoder for c in self._columns.values() if c.decoder is not None]
-        fetched = sum(decoder.pages_fetched for decoder in decoders)
+        fetched = sum([decoder.pages_fetched for decoder in decoders])
         # Somebody else counts the pages of a part that nobody fetched.
-        total = fetched if self.task.is_part else sum(d.pages_seen for d in decoders)
-        spliced = [decoder.is_spliced for decoder in decoders]
+        total = fetched if self.task.is_part else sum([d.pages_seen for d in decoders])
+        chunks = {True: 0, False: 0, None: 0}
+        for decoder in decoders:
+            chunks[decoder.is_spliced] += len(self._states)
         self.context.metrics.add(
             pages_total=total,
             pages_pruned=max(0, total - fetched),
             pages_fetched=fetched,
-            bytes_scanned=sum(decoder.bytes_fetched for decoder in decoders),
-            chunks_by_kernels=spliced.count(False),
-            chunks_by_splice=spliced.count(True),
+            bytes_scanned=sum([decoder.bytes_fetched for decoder in decoders]),
+            chunks_by_kernels=chunks[False],
+            chunks_by_splice=chunks[True],
         )
 
     def note_window(self, rows: RowSelection, row_count: int) -> None:
         """What the filter has left of a window of so many rows, for the condition cache."""
-        if self._known.is_kept:
+        if self._learns:
             self._passed.note_window(rows, row_count)
 
     def keep_known(self) -> None:
         """Teaches the condition cache; to be called once every window has been filtered."""
-        if not self._known.is_kept:
+        if not self._learns:
             return
         self.check_unchanged()
         if self.access.is_skipped:
-            self._known.keep_pruned(self.access)
-        else:
-            found = self._passed.of_all(self.access.selection)
-            if found is not None:
-                after_first, passed = found
-                self._known.keep(
-                    self.access,
-                    first_steps=self._passed.first_steps,
-                    after_first=after_first,
-                    passed=passed,
-                )
+            self._states[0].known.keep_pruned(self.access)
+            return
+        found = self._passed.of_all(self.access.selection)
+        if found is None:
+            return
+        after_first, passed = found
+        borders = self.borders
+        for state, start, stop in zip(self._states, borders, borders[1:], strict=False):
+            state.known.keep(
+                state.access,
+                first_steps=self._passed.first_steps,
+                after_first=after_first.slice(start, stop),
+                passed=passed.slice(start, stop),
+            )
 
     def fork(self) -> RowGroupReader:
         """A reader of the same rows, opened already, for another thread; `join` gives it back."""
         if self._spare:
             return self._spare.pop()
-        other = RowGroupReader(self._plan, self.task, self._file, self._order)
-        other._passes = self._passes
-        other._begin(self.access)
+        other = RowGroupReader(self._plan, self._states, self._file, self._order)
+        other._begin()
         for name, column in self._columns.items():
             decoder = other._column(name).decoder
             if decoder is not None and column.decoder is not None:
-                decoder.share_dictionary(column.decoder)
+                decoder.share_dictionaries(column.decoder)
         return other
 
     def join(self, other: RowGroupReader) -> None:
@@ -183,7 +205,7 @@ class RowGroupReader:
         return max([d.uncompressed_bytes for d in decoders if d is not None], default=0)
 
     def chunks(self, names: Iterable[str]) -> list[ChunkFacts]:
-        """The column chunks of some columns, of those that the file stores."""
+        """The column chunks of some columns in the first row group, of those the file stores."""
         columns = [self.task.file.columns.get(name) for name in names]
         facts, row_group = self.context.facts, self.access.row_group
         return [c for n in columns if n is not None for c in facts.chunks_of(row_group, n)]
@@ -224,13 +246,13 @@ class RowGroupReader:
     def _column(self, name: str) -> Column:
         column = self._columns.get(name)
         if column is None:
-            column = self._columns[name] = self._file.column(name, self.access.row_group)
+            column = self._columns[name] = self._file.column(name, self._row_groups)
         return column
 
     def _note_filter_pages(self) -> None:
         """Counts the pages that the page index decided about."""
         for step in self._plan.row_filter.steps:
-            if not self._known.is_decided(step.index):
+            if not self._states[0].known.is_decided(step.index):
                 self.note_pages(step.conjunct.columns)
 
     # ---- filter ----------------------------------------------------------------------------
@@ -243,8 +265,8 @@ class RowGroupReader:
             decided: Steps that all of them are known to meet.
         """
         assert self._chain is not None
-        learns = self._known.is_kept
-        return self._chain.run(rows, decided, self._passed.note_first_step if learns else None)
+        on_first = self._passed.note_first_step if self._learns else None
+        return self._chain.run(rows, decided, on_first)
 
     def test(self, name: str, tree: Predicate, rows: RowSelection) -> RowSelection | None:
         """The rows whose column meets a condition, tested by kernels; None if they cannot.

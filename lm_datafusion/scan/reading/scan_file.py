@@ -14,6 +14,8 @@ from lm_datafusion.formats.parquet.decode import FileColumn
 from lm_datafusion.scan.reading.columns import Column
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lm_datafusion.scan.pruning.prune import PruningContext
     from lm_datafusion.storage import OpenFile
 
@@ -33,8 +35,8 @@ class ScanFile:
         self.index_file = index_file
         self._columns: dict[str, FileColumn | None] = {}
 
-    def column(self, name: str, row_group: int) -> Column:
-        """A column of a row group, in the type of the table; reads nothing."""
+    def column(self, name: str, row_groups: Sequence[int]) -> Column:
+        """A column of some row groups, in the type of the table; reads nothing."""
         if name not in self._columns:
             self._columns[name] = self._make_column(name)
         stored = self._columns[name]
@@ -42,7 +44,7 @@ class ScanFile:
         if stored is None:
             data_type = self.context.schema.field(name).type
             return Column(name, data_type, constant=plan.constants.get(name))
-        return Column(name, stored.given, decoder=stored.open(row_group), path=plan.version.path)
+        return Column(name, stored.given, decoder=stored.open(row_groups), path=plan.version.path)
 
     def _make_column(self, name: str) -> FileColumn | None:
         """A column that the file stores; None for one that it does not."""

@@ -88,15 +88,24 @@ class RowGroupScan:
         count = count_windows(access.row_count, chunk_bytes, window_bytes=window_bytes)
         edges: npt.NDArray[np.int64]
         if self._budget is None and not self._plan.is_reverse:
-            every = dict.fromkeys([*names, *self._plan.names]) if count > 1 else {}
-            chunks = self._reader.chunks(every)
-            edges = plan_edges(access.row_count, count, chunks, self._reader.index_file)
+            edges = self._plain_edges(access.row_count, count, names)
         else:
             self._reader.note_pages(names)
             walked = self._reader.chunks(names)
             edges = page_edges(access.row_count, walked, self._reader.index_file)
         walk = WindowWalk(access.selection, edges, is_reverse=self._plan.is_reverse)
         return walk, max(1, access.row_count // count)
+
+    def _plain_edges(self, row_count: int, count: int, names: list[str]) -> npt.NDArray[np.int64]:
+        """Where so many windows begin and end; of several row groups, each is one at the most."""
+        borders = self._reader.borders
+        # While the order of filter steps is being learned, small windows teach more.
+        is_cut = count > 1 or not self._reader.is_order_known
+        if is_cut and len(borders) > 2:  # noqa: PLR2004 both ends
+            return np.array(borders, dtype=np.int64)
+        every = dict.fromkeys([*names, *self._plan.names]) if count > 1 else {}
+        chunks = self._reader.chunks(every)
+        return plan_edges(row_count, count, chunks, self._reader.index_file)
 
     def _window_rows(self, last_rows: int, most_rows: int) -> int:
         if self._budget is not None:

@@ -97,7 +97,7 @@ def opened(path, name, given=None):
     metrics = ScanMetrics()
     with LocalStorage().open(facts.version) as file:
         data_type = given or facts.schema.field(name).type
-        yield FileColumn(facts, column, data_type, (file, file), metrics).open(0), metrics
+        yield FileColumn(facts, column, data_type, (file, file), metrics).open([0]), metrics
 
 
 def random_selection(rng):

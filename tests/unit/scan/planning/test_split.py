@@ -125,3 +125,35 @@ def test_every_verb_of_a_fragment_that_is_a_part(path):
     assert last.count_rows(filter=pc.field("noise") < 300) < 300
     found = [f.to_table(filter=pc.field("noise") < 300) for f in fragments]
     assert pa.concat_tables(found).equals(make_table().filter(pc.field("noise") < 300))
+
+
+class TestUnits:
+    def tasks(self, tmp_path, files: int = 2, group_rows: int = 1000):
+        for number in range(files):
+            table = make_table()
+            pq.write_table(table, tmp_path / f"{number}.parquet", row_group_size=group_rows)
+        (fragment,) = lm.dataset(str(tmp_path), options=lm.ScanOptions(threads=1)).get_fragments()
+        return fragment._part.tasks
+
+    def test_row_groups_of_a_file(self, tmp_path):
+        units = split.plan_units(self.tasks(tmp_path), 1)
+        assert units == [range(10), range(10, 20)]
+
+    def test_no_more_rows_than_a_unit_may_have(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(split, "UNIT_ROWS", 3500)
+        units = split.plan_units(self.tasks(tmp_path, files=1), 1)
+        assert units == [range(3), range(3, 6), range(6, 9), range(9, 10)]
+
+    def test_a_row_group_that_is_larger(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(split, "UNIT_ROWS", 10)
+        assert split.plan_units(self.tasks(tmp_path, files=1), 1) == [
+            range(n, n + 1) for n in range(10)
+        ]
+
+    def test_units_enough_for_all_workers(self, tmp_path):
+        tasks = self.tasks(tmp_path, files=4)
+        assert len(split.plan_units(tasks, 2)) >= 2 * split.UNITS_PER_WORKER
+        assert len(split.plan_units(tasks, 64)) == len(tasks)
+
+    def test_no_tasks(self):
+        assert split.plan_units([], 1) == []

@@ -1,0 +1,70 @@
+"""All conjuncts of a scan, and what they say whatever the file.
+
+In: bound conjuncts and the schema they are bound to. Out: what the stages of pruning go by.
+
+Invariant: nothing here depends on a file, so that a scan works it out once.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lm_datafusion.predicate.tree import (
+    And,
+    Comparison,
+    InList,
+    NullSafeEqual,
+    Operator,
+    Or,
+    Predicate,
+    references,
+)
+from lm_datafusion.pruning import columns_without_nan
+from lm_datafusion.scan.memory.footer_answers import lasting_keys
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lm_datafusion.predicate.conjunct import BoundConjunct
+    from lm_datafusion.pruning.containers import NanFree
+    from lm_datafusion.scan.memory.condition_cache import ConjunctKey
+
+
+@dataclass(frozen=True)
+class Conjunction:
+    """Conjuncts that rows have to meet together."""
+
+    conjuncts: tuple[BoundConjunct, ...]
+    schema: pa.Schema
+
+    @functools.cached_property
+    def lasting_keys(self) -> tuple[ConjunctKey, ...] | None:
+        """The names of all conjuncts together, if what they mean will stay so."""
+        return lasting_keys(self.conjuncts, self.schema)
+
+    @functools.cached_property
+    def equalities(self) -> tuple[int, ...]:
+        """The conjuncts that a bloom filter can say something about."""
+        return tuple(i for i, c in enumerate(self.conjuncts) if _has_equality(c.tree))
+
+    @functools.cached_property
+    def bounded_columns(self) -> list[list[tuple[str, ...]]]:
+        """By conjunct: the columns whose bounds say something about it."""
+        return [[r.path for r in references(c.tree)] for c in self.conjuncts]
+
+    @functools.cached_property
+    def nan_free(self) -> NanFree:
+        """What the conjuncts say together about NaN."""
+        return columns_without_nan(And(tuple(c.tree for c in self.conjuncts)))
+
+
+def _has_equality(predicate: Predicate) -> bool:
+    match predicate:
+        case And(children) | Or(children):
+            return any(_has_equality(child) for child in children)
+        case Comparison(operator=Operator.EQ) | InList() | NullSafeEqual():
+            return True
+        case _:
+            return False

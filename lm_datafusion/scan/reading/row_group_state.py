@@ -1,0 +1,82 @@
+"""One row group between the plan and its reader.
+
+In: a task of a plan. Out: what pruning and the condition cache leave of it.
+
+Row groups of a file that are left whole, with the same conjuncts undecided, are read as one: what
+Python does per row group is then done once for all of them.
+
+Invariant: a row group is pruned once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lm_datafusion.scan.pruning.known_rows import KnownRows
+from lm_datafusion.scan.pruning.prune import prune_row_group
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lm_datafusion.plan import RowGroupTask
+    from lm_datafusion.scan.pruning.prune import DictionaryPasses, PruningContext
+    from lm_datafusion.storage import OpenFile
+
+
+class RowGroupState:
+    """A row group, and what is known about it.
+
+    Attributes:
+        task: The row group in the plan.
+        access: The rows left, and per conjunct those it is undecided about.
+        known: What the condition cache knows, and learns.
+        passes: Which values of dictionaries pass, by conjunct.
+    """
+
+    __slots__ = ("_context", "_is_pruned", "access", "known", "passes", "task")
+
+    def __init__(self, task: RowGroupTask, context: PruningContext) -> None:
+        self.task = task
+        self.access = task.access
+        self.known = KnownRows(task.access, context, task.rows)
+        self.passes: DictionaryPasses = {}
+        self._context = context
+        self._is_pruned = False
+
+    def prune(self, index_file: OpenFile) -> None:
+        """Narrows the access by what is known, bloom filters, dictionaries and the page index."""
+        if self._is_pruned:
+            return
+        self._is_pruned = True
+        task = self.task
+        access = prune_row_group(
+            self.known.narrowed(),
+            self._context,
+            index_file,
+            self.passes,
+            is_counted=not task.is_part,
+        )
+        is_matched = access.undecided and access.is_fully_matched and not access.is_skipped
+        if is_matched and not task.is_part:
+            self._context.metrics.add(row_groups_fully_matched=1)
+        self.access = access if task.rows is None else access.with_range(*task.rows)
+
+
+def group_states(states: Iterable[RowGroupState]) -> Iterator[list[RowGroupState]]:
+    """Pruned row groups of one file, put together where they can be read as one.
+
+    Args:
+        states: In the order of their rows.
+    """
+    group: list[RowGroupState] = []
+    shared: tuple[bool, ...] | None = None
+    for state in states:
+        is_whole = state.task.rows is None and not state.access.is_skipped
+        own = state.access.open_conjuncts if is_whole else None
+        if group and (own is None or own != shared):
+            yield group
+            group = []
+        group.append(state)
+        shared = own
+    if group:
+        yield group
