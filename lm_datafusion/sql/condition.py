@@ -12,7 +12,7 @@ Invariant: the conjunction of the parts means what the text means, to DataFusion
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import sqlglot
 from sqlglot import exp
@@ -33,8 +33,14 @@ __all__ = ["parse_condition"]
 _STABLE_NODES = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime)
 
 
+# By text; a dataset has one schema, which is compared by identity: that of a hundred columns takes
+# longer to compare than a short scan.
+_KNOWN: Final[dict[str, tuple[pa.Schema, tuple[Conjunct, ...]]]] = {}
+_MOST_KNOWN: Final = 256
+
+
 def parse_condition(text: str, schema: pa.Schema) -> tuple[Conjunct, ...]:
-    """Splits a SQL condition into conjuncts.
+    """Splits a SQL condition into conjuncts; those of the same dataset are parsed once.
 
     Args:
         text: A condition in DataFusion's spelling; unquoted names are lower-cased.
@@ -47,6 +53,18 @@ def parse_condition(text: str, schema: pa.Schema) -> tuple[Conjunct, ...]:
         SqlError: Text that is no condition; the message shows the place.
         ColumnNotFoundError: A name that is no column.
     """
+    known = _KNOWN.get(text)
+    if known is not None and known[0] is schema:
+        return known[1]
+    found = _parsed(text, schema)
+    if not any(conjunct.is_momentary or conjunct.is_volatile for conjunct in found):
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[text] = schema, found
+    return found
+
+
+def _parsed(text: str, schema: pa.Schema) -> tuple[Conjunct, ...]:
     try:
         tree = sqlglot.parse_one(text, into=exp.Condition, dialect=DataFusion)
     except (ParseError, TokenError) as error:

@@ -5,7 +5,7 @@ import pytest
 
 from lm_datafusion.errors import ColumnNotFoundError, SqlError
 from lm_datafusion.predicate import evaluator
-from lm_datafusion.sql import parse_condition
+from lm_datafusion.sql import condition, parse_condition
 
 SCHEMA = pa.schema(
     [
@@ -121,3 +121,22 @@ def test_an_unknown_column_comes_with_near_names():
     with pytest.raises(ColumnNotFoundError, match='did you mean "st"') as caught:
         parse_condition("sta = 1", SCHEMA)
     assert isinstance(caught.value, KeyError)
+
+
+class TestKnownConditions:
+    def test_the_same_schema_is_asked_once(self, monkeypatch):
+        schema = pa.schema([("known", pa.int64())])
+        first = parse_condition("known > 5 AND known < 9", schema)
+        monkeypatch.setattr(condition, "_parsed", None)
+        assert parse_condition("known > 5 AND known < 9", schema) is first
+
+    def test_another_schema_is_asked_again(self):
+        assert parse_condition("known > 6", pa.schema([("known", pa.int64())]))
+        with pytest.raises(ColumnNotFoundError):
+            parse_condition("known > 6", pa.schema([("other", pa.int64())]))
+
+    def test_the_time_is_read_each_time(self):
+        schema = pa.schema([("at", pa.timestamp("us"))])
+        (first,) = parse_condition("at < now()", schema)
+        (second,) = parse_condition("at < now()", schema)
+        assert first.text != second.text
