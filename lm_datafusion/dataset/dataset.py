@@ -37,6 +37,7 @@ from lm_datafusion.scan import (
     split_tasks,
     worth_workers,
 )
+from lm_datafusion.scan.exit import stop_at_exit
 from lm_datafusion.storage import LocalStorage
 
 if TYPE_CHECKING:
@@ -194,6 +195,7 @@ class LateDataset(ScanVerbs, ds.Dataset):
         A filter here only prunes; it has to be given to the fragment's scanner too. A dataset of
         a few rows (see `with_extent`) is one fragment: no part knows which rows are among them.
         """
+        stop_at_exit()
         meaning = Meaning.DATAFUSION
         conjuncts = self._conjuncts + conjuncts_of(filter, self._table.schema, meaning)
         request = ScanRequest(conjuncts=conjuncts)

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lm_datafusion.formats.parquet.cache import FACTS
 from lm_datafusion.kernels import warn_if_missing
+from lm_datafusion.scan.exit import ERA
 from lm_datafusion.scan.memory.condition_cache import CONDITIONS
 from lm_datafusion.scan.memory.step_history import STEPS, file_versions, step_keys
 from lm_datafusion.scan.planning.split import can_split, split_tasks
@@ -43,6 +44,7 @@ class ScanRun:
 
     def __init__(self, plan: ReadPlan, metrics: ScanMetrics) -> None:
         warn_if_missing()
+        self._era = ERA.begin()
         plan = _split(plan)
         self._plan = plan
         self._metrics = metrics
@@ -149,12 +151,15 @@ class ScanRun:
     def _scan(self, index: int, budget: RowBudget | None) -> Iterator[pa.RecordBatch]:
         try:
             reader = self.open_reader(index)
-            yield from RowGroupScan(self._plan, reader, index, budget).batches()
+            for batch in RowGroupScan(self._plan, reader, index, budget).batches():
+                yield batch
+                ERA.check(self._era)
         finally:
             self._handles.release(self._plan.tasks[index].file.version)
 
     def open_reader(self, index: int) -> RowGroupReader:
         """A reader of the row group of a task of the plan."""
+        ERA.check(self._era)
         task = self._plan.tasks[index]
         file = self._handles.open(task.file.version)
         context = self._context(task.file, file)
