@@ -39,9 +39,13 @@ class LocalStorage:
             raise StorageError(f"{path}: {error.strerror or error}") from error
 
     def load_listing(self, path: str) -> list[str]:
-        """Every file below a folder, sorted; names that begin with . or _ are left out."""
+        """Every file below a folder, sorted; names that begin with . or _ are left out.
+
+        Raises:
+            StorageError: A folder that may not be read: its files would be missing in silence.
+        """
         found = []
-        for folder, names, files in os.walk(path, followlinks=True):
+        for folder, names, files in os.walk(path, onerror=_refuse, followlinks=True):
             names[:] = [name for name in names if not name.startswith((".", "_"))]
             found += [os.path.join(folder, f) for f in files if not f.startswith((".", "_"))]
         return sorted(found)
@@ -51,7 +55,12 @@ class LocalStorage:
         return os.path.isdir(path)
 
     def expand_glob(self, pattern: str) -> list[str]:
-        """The files a pattern stands for, sorted; `**` crosses folders."""
+        """The files a pattern stands for, sorted; `**` crosses folders.
+
+        Raises:
+            StorageError: A folder on the way may not be read.
+        """
+        _check_folders(pattern)
         return sorted(p for p in glob.glob(pattern, recursive=True) if os.path.isfile(p))
 
     def open(self, version: FileVersion) -> LocalFile:
@@ -181,6 +190,35 @@ class LocalFile:
         self.close()
 
 
+def _refuse(error: OSError) -> None:
+    raise StorageError(f"{error.filename}: {error.strerror or error}") from error
+
+
+def _check_folders(pattern: str) -> None:
+    """Looks into every folder a pattern crosses; `glob` takes those it may not read for empty."""
+    prefix = os.path.dirname(pattern)
+    while glob.has_magic(prefix):
+        for folder in glob.iglob(prefix, recursive=True):
+            _check_folder(folder)
+        prefix = os.path.dirname(prefix)
+    _check_folder(prefix or os.curdir)
+
+
+def _check_folder(path: str) -> None:
+    try:
+        os.scandir(path).close()
+    except (FileNotFoundError, NotADirectoryError):
+        pass  # no file lies there
+    except OSError as error:
+        _refuse(error)
+
+
 def _version(path: str, status: os.stat_result) -> FileVersion:
-    tag = f"{status.st_mtime_ns}-{status.st_ino}"
+    """The version of a file.
+
+    The change time tells of a rewrite in place whose modification time was put back; nobody can
+    set it. It moves with links, owners and permissions, too, which costs a reload, or an error if
+    it happens between planning and reading.
+    """
+    tag = f"{status.st_mtime_ns}-{status.st_ctime_ns}-{status.st_ino}"
     return FileVersion(path=path, size_bytes=status.st_size, tag=tag)
