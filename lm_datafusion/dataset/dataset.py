@@ -21,14 +21,13 @@ import pyarrow.dataset as ds
 from lm_datafusion.dataset.discovery import load_table_files
 from lm_datafusion.dataset.extent import Extent, chosen_extent
 from lm_datafusion.dataset.fragment import LateFragment, tuned
-from lm_datafusion.dataset.scanner import LateScanner, conjuncts_of
+from lm_datafusion.dataset.scanner import LateScanner, conjuncts_of, pruning_conjuncts
 from lm_datafusion.dataset.schema import unify_schemas, with_string_type
 from lm_datafusion.dataset.verbs import ScanVerbs
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.options import ScanOptions
 from lm_datafusion.plan import PlanPart, ScanRequest, Table
 from lm_datafusion.predicate.conjunct import bind_conjuncts, check_expressions
-from lm_datafusion.predicate.expression import Meaning
 from lm_datafusion.scan import (
     can_split,
     find_order,
@@ -192,12 +191,13 @@ class LateDataset(ScanVerbs, ds.Dataset):
 
         Where there are fewer row groups than threads, large ones are cut into ranges of rows.
 
-        A filter here only prunes; it has to be given to the fragment's scanner too. A dataset of
-        a few rows (see `with_extent`) is one fragment: no part knows which rows are among them.
+        A filter here only prunes; it has to be given to the fragment's scanner too. Whether that
+        is DataFusion's or PyArrow's is not known yet, so what they do not agree on prunes nothing.
+        A dataset of a few rows (see `with_extent`) is one fragment: no part knows which rows are
+        among them.
         """
         stop_at_exit()
-        meaning = Meaning.DATAFUSION
-        conjuncts = self._conjuncts + conjuncts_of(filter, self._table.schema, meaning)
+        conjuncts = self._conjuncts + pruning_conjuncts(filter, self._table.schema)
         request = ScanRequest(conjuncts=conjuncts)
         metrics = ScanMetrics()
         plan = plan_scan(self._table, request, self._options, metrics)

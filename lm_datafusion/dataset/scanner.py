@@ -27,7 +27,11 @@ from lm_datafusion.formats.parquet.values import without_views
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.plan import ScanRequest
 from lm_datafusion.predicate.conjunct import check_expressions
-from lm_datafusion.predicate.expression import Meaning, translate_expression
+from lm_datafusion.predicate.expression import (
+    Meaning,
+    translate_expression,
+    translate_for_pruning,
+)
 from lm_datafusion.predicate.expression_tree import ExpressionTree, fields
 from lm_datafusion.scan import ScanRun, bind_request, plan_scan
 from lm_datafusion.scan.row_fetch import plan_row_fetch
@@ -267,11 +271,22 @@ def conjuncts_of(
         return ()
     if isinstance(filter, str):
         return parse_condition(filter, schema)
+    return translate_expression(_expression(filter), schema, meaning)
+
+
+def pruning_conjuncts(filter: Filter, schema: pa.Schema) -> tuple[Conjunct, ...]:  # noqa: A002 PyArrow's name
+    """The conjuncts of a filter that may prune, whoever's meaning it has."""
+    if filter is None or isinstance(filter, str):
+        return conjuncts_of(filter, schema)
+    return translate_for_pruning(_expression(filter), schema)
+
+
+def _expression(filter: Any) -> pc.Expression:  # noqa: A002 PyArrow's name
     if isinstance(filter, pa.BooleanScalar):
         # DataFusion pushes a constant as it is.
-        filter = pc.scalar(filter)  # noqa: A001
+        return pc.scalar(filter)
     if isinstance(filter, pc.Expression):
-        return translate_expression(filter, schema, meaning)
+        return filter
     raise OptionError(f"a filter is a SQL string or a PyArrow expression, not {filter!r}")
 
 
