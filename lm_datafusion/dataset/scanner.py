@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from lm_datafusion.dataset.extent import Extent
+from lm_datafusion.dataset.lookalike import Lookalike
 from lm_datafusion.dataset.sorting import sorted_batches
 from lm_datafusion.errors import OptionError
 from lm_datafusion.formats.parquet.values import without_views
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from lm_datafusion.predicate.conjunct import BoundConjunct, Conjunct
 
 
-class LateScanner(ds.Scanner):
+class LateScanner(Lookalike, face=ds.Scanner):
     """A scan of some columns of the rows that match."""
 
     def __init__(  # noqa: PLR0913 made by datasets and fragments only
@@ -64,7 +65,6 @@ class LateScanner(ds.Scanner):
         pruned: Mapping[str, int] | None = None,
         extent: Extent | None = None,
     ) -> None:
-        # The base class cannot be initialised from Python; every member of it is overridden.
         self._table = table
         self._options = options
         self._extent = extent or Extent()
@@ -113,6 +113,10 @@ class LateScanner(ds.Scanner):
     def to_reader(self) -> pa.RecordBatchReader:
         """The matching rows as a stream."""
         return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+        """The matching rows as an Arrow C stream."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_table(self) -> pa.Table:
         """The matching rows as a table."""
