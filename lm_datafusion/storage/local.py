@@ -32,7 +32,8 @@ class LocalStorage:
     def load_version(self, path: str) -> FileVersion:
         """The version of a file now."""
         try:
-            return _version(path, os.stat(path))
+            status = os.stat(path)
+            return _version(path, status, status.st_ctime_ns)
         except FileNotFoundError as error:
             raise FileMissingError(f"no file at {path}") from error
         except OSError as error:
@@ -92,6 +93,7 @@ class LocalFile:
     def __init__(self, version: FileVersion, handle: int) -> None:
         self._version = version
         self._handle = handle
+        self._opened: os.stat_result | None = None
         self._lock = threading.Lock()
 
     @property
@@ -100,13 +102,21 @@ class LocalFile:
         return self._version
 
     def check_unchanged(self) -> None:
-        """Raises `FileChangedError` if the open file is not the planned version any more."""
+        """Raises `FileChangedError` if the open file is not the planned version any more.
+
+        A file that is deleted or replaced while it is open is read to its end: its change time
+        moved, but so did the number of its links.
+        """
         try:
-            now = _version(self._version.path, os.fstat(self._handle))
+            now = os.fstat(self._handle)
         except OSError as error:
             raise StorageError(f"{self._version.path}: {error.strerror or error}") from error
-        if now != self._version:
+        changed_ns = now.st_ctime_ns
+        if self._opened is not None and self._opened.st_nlink != now.st_nlink:
+            changed_ns = self._opened.st_ctime_ns
+        if _version(self._version.path, now, changed_ns) != self._version:
             raise FileChangedError(f"{self._version.path} changed after it was planned for")
+        self._opened = self._opened or now
 
     def fetch_ranges(self, ranges: Sequence[ByteRange]) -> list[bytes]:
         """The bytes of each range, in order."""
@@ -213,12 +223,12 @@ def _check_folder(path: str) -> None:
         _refuse(error)
 
 
-def _version(path: str, status: os.stat_result) -> FileVersion:
+def _version(path: str, status: os.stat_result, changed_ns: int) -> FileVersion:
     """The version of a file.
 
     The change time tells of a rewrite in place whose modification time was put back; nobody can
-    set it. It moves with links, owners and permissions, too, which costs a reload, or an error if
-    it happens between planning and reading.
+    set it. It moves with links, owners and permissions, too: that costs a reload, and an error if
+    owners or permissions change while the file is read.
     """
-    tag = f"{status.st_mtime_ns}-{status.st_ctime_ns}-{status.st_ino}"
+    tag = f"{status.st_mtime_ns}-{changed_ns}-{status.st_ino}"
     return FileVersion(path=path, size_bytes=status.st_size, tag=tag)

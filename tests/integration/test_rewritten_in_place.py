@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pyarrow as pa
 import pytest
@@ -32,6 +33,8 @@ def data_of(sign):
 def rewrite(path, data):
     before = path.stat()
     assert len(data) == before.st_size
+    # The clock of file times ticks every few milliseconds.
+    time.sleep(0.05)
     with open(path, "r+b") as file:
         file.write(data)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import pickle
 import threading
+import time
 
 import pytest
 
@@ -31,6 +32,16 @@ def file(storage, path):
         yield file
 
 
+def rewrite(path):
+    """Writes other bytes into the file, and puts its modification time back."""
+    times = path.stat()
+    # The clock of file times ticks every few milliseconds.
+    time.sleep(0.05)
+    with open(path, "r+b") as file:
+        file.write(DATA[::-1])
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
 class TestLocalStorage:
     def test_versions(self, storage, path):
         version = storage.load_version(str(path))
@@ -52,14 +63,44 @@ class TestLocalStorage:
         """Of the same size, its time put back: only the change time tells."""
         version = storage.load_version(str(path))
         times = path.stat()
-        with open(path, "r+b") as file:
-            file.write(DATA[::-1])
-        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        rewrite(path)
         assert path.stat().st_mtime_ns == times.st_mtime_ns
         assert path.stat().st_ino == times.st_ino
         assert version != storage.load_version(str(path))
         with pytest.raises(FileChangedError):
             storage.open(version)
+
+    @pytest.mark.parametrize("event", ["deleted", "replaced", "linked"])
+    def test_an_open_file_outlives_its_links(self, storage, path, event):
+        with storage.open(storage.load_version(str(path))) as file:
+            if event == "deleted":
+                path.unlink()
+            elif event == "replaced":
+                other = path.with_name("other")
+                other.write_bytes(DATA[::-1])
+                os.replace(other, path)
+            else:
+                os.link(path, path.with_name("other"))
+            for _ in range(2):
+                file.check_unchanged()
+                assert file.fetch_ranges([ByteRange(0, len(DATA))]) == [DATA]
+
+    @pytest.mark.parametrize("is_deleted", [True, False])
+    def test_an_open_file_that_is_rewritten_has_changed(self, storage, path, is_deleted):
+        with storage.open(storage.load_version(str(path))) as file, open(path, "r+b") as writer:
+            if is_deleted:
+                path.unlink()
+            writer.write(DATA[::-1])
+            writer.flush()
+            os.utime(writer.fileno(), ns=(1, 1))
+            with pytest.raises(FileChangedError):
+                file.check_unchanged()
+
+    def test_an_open_file_rewritten_with_its_time_put_back_has_changed(self, storage, path):
+        with storage.open(storage.load_version(str(path))) as file:
+            rewrite(path)
+            with pytest.raises(FileChangedError):
+                file.check_unchanged()
 
     def test_reading_does_not_make_another_version(self, storage, path):
         version = storage.load_version(str(path))
