@@ -81,6 +81,10 @@ class GaveUpError(LateError):
     """A scan that was meant to look at a few rows found that it has to look at many."""
 
 
+class ScanStoppedError(LateError):
+    """A scan that was stopped from outside: the interpreter is ending."""
+
+
 class CorruptFileError(LateError, ValueError):
     """Bytes that are not what the format says they are."""
 

@@ -3,10 +3,11 @@
 In: paths. Out: scanners, fragments, tables.
 
 DataFusion (`register_dataset`), DuckDB (a variable in SQL), Polars (`scan_pyarrow_dataset`) and
-pandas take it as they take any PyArrow dataset.
+pandas take it as they take any PyArrow dataset. Functions of PyArrow that read a dataset in C++ get
+PyArrow's own reader over the same files (`pyarrow_files`).
 
-Invariant: every member of the base class is overridden: its own members would follow a pointer
-that is not set.
+Invariant: whoever reads, the rows are the same. PyArrow's reader is not given a dataset whose
+filter, limit or order only we can apply.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ import pyarrow.dataset as ds
 from lm_datafusion.dataset.discovery import load_table_files
 from lm_datafusion.dataset.extent import Extent, chosen_extent
 from lm_datafusion.dataset.fragment import LateFragment, tuned
-from lm_datafusion.dataset.scanner import LateScanner, conjuncts_of
+from lm_datafusion.dataset.pyarrow_files import PyArrowFiles
+from lm_datafusion.dataset.scanner import LateScanner, conjuncts_of, pruning_conjuncts
 from lm_datafusion.dataset.schema import unify_schemas, with_string_type
 from lm_datafusion.dataset.verbs import ScanVerbs
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.options import ScanOptions
 from lm_datafusion.plan import PlanPart, ScanRequest, Table
 from lm_datafusion.predicate.conjunct import bind_conjuncts, check_expressions
-from lm_datafusion.predicate.expression import Meaning
 from lm_datafusion.scan import (
     can_split,
     find_order,
@@ -37,6 +38,7 @@ from lm_datafusion.scan import (
     split_tasks,
     worth_workers,
 )
+from lm_datafusion.scan.exit import stop_at_exit
 from lm_datafusion.storage import LocalStorage
 
 if TYPE_CHECKING:
@@ -95,7 +97,7 @@ def _load_schema(files: tuple[TableFile, ...], storage: Storage, options: ScanOp
     return with_string_type(unify_schemas(schemas), options.string_type)
 
 
-class LateDataset(ScanVerbs, ds.Dataset):
+class LateDataset(ScanVerbs, PyArrowFiles):
     """Parquet files of one schema. Make one with `dataset`."""
 
     def __init__(
@@ -107,11 +109,8 @@ class LateDataset(ScanVerbs, ds.Dataset):
         extent: Extent | None = None,
         reports: MutableSequence[ScanReport] | None = None,
     ) -> None:
-        # The base class cannot be initialised from Python; every member of it is overridden.
-        self._table = table
+        super().__init__(table, conjuncts, extent or Extent())
         self._options = options
-        self._conjuncts = conjuncts
-        self._extent = extent or Extent()
         self._reports = deque(maxlen=REPORTS_KEPT) if reports is None else reports
 
     @property
@@ -191,11 +190,13 @@ class LateDataset(ScanVerbs, ds.Dataset):
 
         Where there are fewer row groups than threads, large ones are cut into ranges of rows.
 
-        A filter here only prunes; it has to be given to the fragment's scanner too. A dataset of
-        a few rows (see `with_extent`) is one fragment: no part knows which rows are among them.
+        A filter here only prunes; it has to be given to the fragment's scanner too. Whether that
+        is DataFusion's or PyArrow's is not known yet, so what they do not agree on prunes nothing.
+        A dataset of a few rows (see `with_extent`) is one fragment: no part knows which rows are
+        among them.
         """
-        meaning = Meaning.DATAFUSION
-        conjuncts = self._conjuncts + conjuncts_of(filter, self._table.schema, meaning)
+        stop_at_exit()
+        conjuncts = self._conjuncts + pruning_conjuncts(filter, self._table.schema)
         request = ScanRequest(conjuncts=conjuncts)
         metrics = ScanMetrics()
         plan = plan_scan(self._table, request, self._options, metrics)
@@ -271,7 +272,11 @@ class LateDataset(ScanVerbs, ds.Dataset):
     def replace_schema(self, schema: pa.Schema) -> LateDataset:
         """The same files read with another schema: columns by name, types by cast."""
         table = Table(storage=self._table.storage, files=self._table.files, schema=schema)
-        return self._copy(table=table)
+        copy = self._copy(table=table)
+        if copy.is_whole_table:
+            # PyArrow makes unions of such copies, and asks them for nothing before.
+            copy.open_to_pyarrow()
+        return copy
 
     def _copy(self, *, table: Table | None = None, **changes: Any) -> LateDataset:
         own: dict[str, Any] = {
@@ -298,13 +303,6 @@ class LateDataset(ScanVerbs, ds.Dataset):
 
     def _get_fragments(self, filter: Filter) -> Iterator[LateFragment]:  # noqa: A002
         return self.get_fragments(filter)
-
-    def _scanner_options(self, options: dict[str, Any]) -> dict[str, Any]:
-        return options
-
-    @property
-    def _scan_options(self) -> dict[str, Any]:
-        return {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore_dataset, (self._table, self._options, self._conjuncts, self._extent)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from lm_datafusion.dataset.extent import Extent, chosen_extent
+from lm_datafusion.dataset.lookalike import Lookalike
 from lm_datafusion.dataset.scanner import LateScanner, conjuncts_of
 from lm_datafusion.dataset.verbs import ScanVerbs
 from lm_datafusion.predicate.expression import Meaning
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from lm_datafusion.predicate.conjunct import Conjunct
 
 
-class LateFragment(ScanVerbs, ds.Fragment):
+class LateFragment(ScanVerbs, Lookalike, face=ds.Fragment):
     """Some row groups of a table."""
 
     def __init__(
@@ -45,7 +46,6 @@ class LateFragment(ScanVerbs, ds.Fragment):
         pruned: Mapping[str, int] | None = None,
         extent: Extent | None = None,
     ) -> None:
-        # The base class cannot be initialised from Python; every member of it is overridden.
         self._table = table
         self._part = part
         self._conjuncts = conjuncts

@@ -21,13 +21,18 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from lm_datafusion.dataset.extent import Extent
+from lm_datafusion.dataset.lookalike import Lookalike
 from lm_datafusion.dataset.sorting import sorted_batches
 from lm_datafusion.errors import OptionError
 from lm_datafusion.formats.parquet.values import without_views
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.plan import ScanRequest
 from lm_datafusion.predicate.conjunct import check_expressions
-from lm_datafusion.predicate.expression import Meaning, translate_expression
+from lm_datafusion.predicate.expression import (
+    Meaning,
+    translate_expression,
+    translate_for_pruning,
+)
 from lm_datafusion.predicate.expression_tree import ExpressionTree, fields
 from lm_datafusion.scan import ScanRun, bind_request, plan_scan
 from lm_datafusion.scan.row_fetch import plan_row_fetch
@@ -45,7 +50,7 @@ if TYPE_CHECKING:
     from lm_datafusion.predicate.conjunct import BoundConjunct, Conjunct
 
 
-class LateScanner(ds.Scanner):
+class LateScanner(Lookalike, face=ds.Scanner):
     """A scan of some columns of the rows that match."""
 
     def __init__(  # noqa: PLR0913 made by datasets and fragments only
@@ -60,7 +65,6 @@ class LateScanner(ds.Scanner):
         pruned: Mapping[str, int] | None = None,
         extent: Extent | None = None,
     ) -> None:
-        # The base class cannot be initialised from Python; every member of it is overridden.
         self._table = table
         self._options = options
         self._extent = extent or Extent()
@@ -109,6 +113,10 @@ class LateScanner(ds.Scanner):
     def to_reader(self) -> pa.RecordBatchReader:
         """The matching rows as a stream."""
         return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+        """The matching rows as an Arrow C stream."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_table(self) -> pa.Table:
         """The matching rows as a table."""
@@ -267,11 +275,22 @@ def conjuncts_of(
         return ()
     if isinstance(filter, str):
         return parse_condition(filter, schema)
+    return translate_expression(_expression(filter), schema, meaning)
+
+
+def pruning_conjuncts(filter: Filter, schema: pa.Schema) -> tuple[Conjunct, ...]:  # noqa: A002 PyArrow's name
+    """The conjuncts of a filter that may prune, whoever's meaning it has."""
+    if filter is None or isinstance(filter, str):
+        return conjuncts_of(filter, schema)
+    return translate_for_pruning(_expression(filter), schema)
+
+
+def _expression(filter: Any) -> pc.Expression:  # noqa: A002 PyArrow's name
     if isinstance(filter, pa.BooleanScalar):
         # DataFusion pushes a constant as it is.
-        filter = pc.scalar(filter)  # noqa: A001
+        return pc.scalar(filter)
     if isinstance(filter, pc.Expression):
-        return translate_expression(filter, schema, meaning)
+        return filter
     raise OptionError(f"a filter is a SQL string or a PyArrow expression, not {filter!r}")
 
 

@@ -80,3 +80,7 @@ class ScanVerbs:
     ) -> int:
         """How many rows match; without a filter the footers answer."""
         return self._late_scanner([], filter, **tuning).count_rows()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+        """The rows as an Arrow C stream: for `pyarrow.table`, `write_dataset` and others."""
+        return self._late_scanner(None, None).__arrow_c_stream__(requested_schema)

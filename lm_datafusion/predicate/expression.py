@@ -76,6 +76,31 @@ def translate_expression(
         )
 
 
+def translate_for_pruning(expression: pc.Expression, schema: pa.Schema) -> tuple[Conjunct, ...]:
+    """The conjuncts that prune whoever asks: those that mean the same to both engines.
+
+    Args:
+        expression: A boolean PyArrow expression.
+        schema: The columns it is over.
+
+    Returns:
+        Conjuncts of DataFusion's meaning; fewer than there are, if some have two meanings.
+    """
+    own = translate_expression(expression, schema, Meaning.DATAFUSION)
+    try:
+        nodes = list(_split(ExpressionTree(expression).root))
+    except (UnsupportedFeatureError, RecursionError):
+        return ()
+    return tuple(
+        conjunct
+        for conjunct, node in zip(own, nodes, strict=True)
+        if conjunct.expression is None
+        and _engines_agree(node, schema)
+        and not _has_null_in_list(node)
+        and not (_has_call(node, "invert") and _has_call(node, "is_in"))
+    )
+
+
 def _split(node: Node) -> Iterator[Node]:
     waiting = [node]
     while waiting:
@@ -164,6 +189,17 @@ def _has_call(node: Node, function: str) -> bool:
     return isinstance(node, Call) and (
         node.function == function or any(_has_call(child, function) for child in node.arguments)
     )
+
+
+def _has_null_in_list(node: Node) -> bool:
+    """Whether a list holds null, which matches nulls in PyArrow and nothing in DataFusion."""
+    match node:
+        case Call("is_in", _, options) if options is not None:
+            return bool(options["value_set"].values.null_count)
+        case Call(_, arguments):
+            return any(map(_has_null_in_list, arguments))
+        case _:
+            return False
 
 
 def _types_agree(node: Node, schema: pa.Schema) -> bool:

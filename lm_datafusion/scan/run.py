@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lm_datafusion.formats.parquet.cache import FACTS
 from lm_datafusion.kernels import warn_if_missing
+from lm_datafusion.scan.exit import ERA
 from lm_datafusion.scan.memory.condition_cache import CONDITIONS
 from lm_datafusion.scan.memory.step_history import STEPS, file_versions, step_keys
 from lm_datafusion.scan.planning.split import can_split, plan_units, split_tasks
@@ -46,6 +47,7 @@ class ScanRun:
 
     def __init__(self, plan: ReadPlan, metrics: ScanMetrics) -> None:
         warn_if_missing()
+        self._era = ERA.begin()
         plan = _split(plan)
         self._plan = plan
         self._metrics = metrics
@@ -167,15 +169,19 @@ class ScanRun:
                 for state in states:
                     state.prune(file.index_file)
             for group in group_states(states):
+                ERA.check(self._era)
                 reader = RowGroupReader(self._plan, group, file, self._order)
                 scan = RowGroupScan(self._plan, reader, self._batch_maker, unit[0], budget)
-                yield from scan.batches()
+                for batch in scan.batches():
+                    yield batch
+                    ERA.check(self._era)
         finally:
             for _ in unit:
                 self._handles.release(task.file.version)
 
     def open_reader(self, index: int) -> RowGroupReader:
         """A reader of the row group of a task of the plan."""
+        ERA.check(self._era)
         task = self._plan.tasks[index]
         file = self._scan_file(task.file, self._handles.open(task.file.version))
         states = [RowGroupState(task, file.context)]

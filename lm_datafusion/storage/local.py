@@ -32,16 +32,21 @@ class LocalStorage:
     def load_version(self, path: str) -> FileVersion:
         """The version of a file now."""
         try:
-            return _version(path, os.stat(path))
+            status = os.stat(path)
+            return _version(path, status, status.st_ctime_ns)
         except FileNotFoundError as error:
             raise FileMissingError(f"no file at {path}") from error
         except OSError as error:
             raise StorageError(f"{path}: {error.strerror or error}") from error
 
     def load_listing(self, path: str) -> list[str]:
-        """Every file below a folder, sorted; names that begin with . or _ are left out."""
+        """Every file below a folder, sorted; names that begin with . or _ are left out.
+
+        Raises:
+            StorageError: A folder that may not be read: its files would be missing in silence.
+        """
         found = []
-        for folder, names, files in os.walk(path, followlinks=True):
+        for folder, names, files in os.walk(path, onerror=_refuse, followlinks=True):
             names[:] = [name for name in names if not name.startswith((".", "_"))]
             found += [os.path.join(folder, f) for f in files if not f.startswith((".", "_"))]
         return sorted(found)
@@ -51,7 +56,12 @@ class LocalStorage:
         return os.path.isdir(path)
 
     def expand_glob(self, pattern: str) -> list[str]:
-        """The files a pattern stands for, sorted; `**` crosses folders."""
+        """The files a pattern stands for, sorted; `**` crosses folders.
+
+        Raises:
+            StorageError: A folder on the way may not be read.
+        """
+        _check_folders(pattern)
         return sorted(p for p in glob.glob(pattern, recursive=True) if os.path.isfile(p))
 
     def open(self, version: FileVersion) -> LocalFile:
@@ -83,6 +93,7 @@ class LocalFile:
     def __init__(self, version: FileVersion, handle: int) -> None:
         self._version = version
         self._handle = handle
+        self._opened: os.stat_result | None = None
         self._lock = threading.Lock()
 
     @property
@@ -95,13 +106,21 @@ class LocalFile:
         return self._handle
 
     def check_unchanged(self) -> None:
-        """Raises `FileChangedError` if the open file is not the planned version any more."""
+        """Raises `FileChangedError` if the open file is not the planned version any more.
+
+        A file that is deleted or replaced while it is open is read to its end: its change time
+        moved, but so did the number of its links.
+        """
         try:
-            now = _version(self._version.path, os.fstat(self._handle))
+            now = os.fstat(self._handle)
         except OSError as error:
             raise StorageError(f"{self._version.path}: {error.strerror or error}") from error
-        if now != self._version:
+        changed_ns = now.st_ctime_ns
+        if self._opened is not None and self._opened.st_nlink != now.st_nlink:
+            changed_ns = self._opened.st_ctime_ns
+        if _version(self._version.path, now, changed_ns) != self._version:
             raise FileChangedError(f"{self._version.path} changed after it was planned for")
+        self._opened = self._opened or now
 
     def fetch_ranges(self, ranges: Sequence[ByteRange]) -> list[bytes]:
         """The bytes of each range, in order."""
@@ -185,6 +204,35 @@ class LocalFile:
         self.close()
 
 
-def _version(path: str, status: os.stat_result) -> FileVersion:
-    tag = f"{status.st_mtime_ns}-{status.st_ino}"
+def _refuse(error: OSError) -> None:
+    raise StorageError(f"{error.filename}: {error.strerror or error}") from error
+
+
+def _check_folders(pattern: str) -> None:
+    """Looks into every folder a pattern crosses; `glob` takes those it may not read for empty."""
+    prefix = os.path.dirname(pattern)
+    while glob.has_magic(prefix):
+        for folder in glob.iglob(prefix, recursive=True):
+            _check_folder(folder)
+        prefix = os.path.dirname(prefix)
+    _check_folder(prefix or os.curdir)
+
+
+def _check_folder(path: str) -> None:
+    try:
+        os.scandir(path).close()
+    except (FileNotFoundError, NotADirectoryError):
+        pass  # no file lies there
+    except OSError as error:
+        _refuse(error)
+
+
+def _version(path: str, status: os.stat_result, changed_ns: int) -> FileVersion:
+    """The version of a file.
+
+    The change time tells of a rewrite in place whose modification time was put back; nobody can
+    set it. It moves with links, owners and permissions, too: that costs a reload, and an error if
+    owners or permissions change while the file is read.
+    """
+    tag = f"{status.st_mtime_ns}-{changed_ns}-{status.st_ino}"
     return FileVersion(path=path, size_bytes=status.st_size, tag=tag)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class FileVersion:
     """A file as it was at one time; two equal versions hold the same bytes.
 
-    `tag` is whatever changes when the content does: modification time and inode of a local
-    file, the etag of an object.
+    `tag` is whatever changes when the content does: modification time, change time and inode of a
+    local file, the etag of an object.
     """
 
     path: str

@@ -13,9 +13,11 @@ import re
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from datafusion import SessionConfig, SessionContext
+from pyarrow import acero, fs
 from pyarrow._parquet import ParquetReader
 
 from lm_datafusion.predicate.expression_tree import ExpressionTree, Field, Literal
@@ -384,3 +386,37 @@ def test_the_plan_of_a_case_shows_its_operands():
     (case, _) = expression.rex_call_operands()
     assert case.variant_name() == "Case"
     assert any("/" in str(operand) for operand in case.rex_call_operands())
+
+
+# How pyarrow's C++ code gets at a dataset: dataset/pyarrow_files.py and lookalike.py
+
+
+class _Watched(ds.FileSystemDataset):
+    """Has no files until pyarrow asks for options."""
+
+    def __init__(self, path):
+        self.path = path
+        super().__init__([], TABLE.schema, ds.ParquetFileFormat(), fs.LocalFileSystem())
+
+    def _scanner_options(self, options):
+        file_format = ds.ParquetFileFormat()
+        fragment = file_format.make_fragment(str(self.path), fs.LocalFileSystem())
+        super().__init__([fragment], TABLE.schema, file_format, fs.LocalFileSystem())
+        return options
+
+
+def test_scanner_options_are_asked_for_before_files_are(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(TABLE, path)
+    assert ds.Scanner.from_dataset(_Watched(path)).to_table().equals(TABLE)
+    scan = acero.Declaration("scan", acero.ScanNodeOptions(_Watched(path)))
+    assert scan.to_table().num_rows == TABLE.num_rows
+
+
+def test_arguments_are_checked_by_type_and_not_by_isinstance():
+    class Impostor:
+        __class__ = ds.Fragment
+
+    assert isinstance(Impostor(), ds.Fragment)
+    with pytest.raises(TypeError, match="Impostor"):
+        ds.Scanner.from_fragment(Impostor())

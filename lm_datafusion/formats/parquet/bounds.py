@@ -5,7 +5,8 @@ physical type and its Arrow type. Out: an array of the Arrow type (text and byte
 null where a bound is missing.
 
 A type whose bounds cannot be trusted has none: INT96 (no order is defined), intervals,
-timestamps whose Arrow unit is not the stored one.
+timestamps whose Arrow unit is not the stored one. A minimum above its maximum contradicts it, and
+neither is a bound.
 
 Invariant: the order of the array's values is the order the bounds were computed with.
 """
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lm_datafusion.predicate.kinds import is_text_or_bytes
 
@@ -94,6 +96,27 @@ def decode_raw_bounds(
         numbers = np.array(filled, dtype=_DTYPES[physical_type])
         return _from_numbers(numbers, is_missing, arrow_type)
     return _from_objects(values, arrow_type)
+
+
+def consistent_bounds(lower: pa.Array, upper: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """The bounds, both null where the minimum is above the maximum."""
+    is_wrong = pc.greater(lower, upper)
+    if not pc.any(is_wrong).as_py():
+        return lower, upper
+    nothing = pa.scalar(None, lower.type)
+    is_wrong = is_wrong.fill_null(False)
+    return pc.if_else(is_wrong, nothing, lower), pc.if_else(is_wrong, nothing, upper)
+
+
+def is_outside(lower: pa.Array, upper: pa.Array, whole: tuple[pa.Array, pa.Array]) -> bool:
+    """Whether bounds of parts go beyond those of the whole, both arrays of one.
+
+    Text and bytes are not asked: bounds of a part may be truncated further.
+    """
+    if is_text_or_bytes(lower.type):
+        return False
+    too_low, too_high = pc.less(lower, whole[0][0]), pc.greater(upper, whole[1][0])
+    return bool(pc.any(too_low).as_py() or pc.any(too_high).as_py())
 
 
 def float_bound(bound: bytes, physical_type: str) -> float | None:

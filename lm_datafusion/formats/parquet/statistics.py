@@ -14,6 +14,10 @@ NaN: pyarrow shows neither the writer's count of NaN nor bounds in IEEE 754's to
 which minimum and maximum are of the numbers, or NaN where there are none. Both are read from the
 footer. A count that does not fit the number of values or the bounds is not used.
 
+Contradictions: statistics that contradict each other are no statistics. A minimum above its
+maximum, more nulls than values, bounds of nulls only, a chunk of another length than its row group,
+pages whose nulls do not add up to those of the chunk or whose bounds go beyond its bounds.
+
 Invariant: what is not known is null, or `UNKNOWN_COUNT`; see `pruning.statistics`.
 """
 
@@ -26,10 +30,12 @@ import numpy as np
 import pyarrow as pa
 
 from lm_datafusion.formats.parquet.bounds import (
+    consistent_bounds,
     decode_plain_bounds,
     decode_raw_bounds,
     float_bound,
     has_bounds,
+    is_outside,
     plain_bytes,
 )
 from lm_datafusion.predicate.kinds import is_text_or_bytes
@@ -39,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     import numpy.typing as npt
+    import pyarrow.parquet as pq
 
     from lm_datafusion.formats.parquet.chunk import ChunkFacts
     from lm_datafusion.formats.parquet.footer import FileFacts
@@ -76,7 +83,7 @@ class ConstantStatistics(UnknownStatistics):
 
 
 class _Bounds(NamedTuple):
-    """Minima and maxima of all row groups; None if none is known."""
+    """Minima and maxima of containers; None if none is known."""
 
     lower: pa.Array | None = None
     upper: pa.Array | None = None
@@ -156,11 +163,7 @@ class RowGroupStatistics(ConstantStatistics):
             return _Bounds()
         is_total = pa.types.is_floating(data_type) and self._has_total_order(column, chunks)
         raw = map(_total_order_bounds if is_total else _raw_bounds, chunks)
-        lower, upper = zip(*raw, strict=True)
-        return _Bounds(
-            decode_raw_bounds(lower, physical_type, data_type),
-            decode_raw_bounds(upper, physical_type, data_type),
-        )
+        return _decoded(list(raw), physical_type, data_type)
 
     def _has_total_order(self, column: ColumnPath, chunks: Sequence[ChunkFacts]) -> bool:
         """Whether the writer counted NaN and used the total order."""
@@ -203,7 +206,7 @@ class PageStatistics(ConstantStatistics):
             if chunk.load_column_index(file) is not None
             and (table := chunk.load_pages(file)) is not None
         }
-        self._found: dict[tuple[ColumnPath, str], pa.Array | None] = {}
+        self._found: dict[ColumnPath, _Bounds] = {}
         rows = facts.row_count(row_group)
         self.starts = np.unique(
             np.concatenate([np.zeros(1, dtype=np.int64), *self._first_rows.values()])
@@ -219,13 +222,13 @@ class PageStatistics(ConstantStatistics):
         """Page minima, per range."""
         if column[0] in self._constants:
             return super().min_values(column)
-        return self._bounds_once(column, "min_values")
+        return self._bounds_once(column).lower
 
     def max_values(self, column: ColumnPath) -> pa.Array | None:
         """Page maxima, per range."""
         if column[0] in self._constants:
             return super().max_values(column)
-        return self._bounds_once(column, "max_values")
+        return self._bounds_once(column).upper
 
     def null_counts(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:
         """Zero, all rows or unknown: a range may be a part of a page."""
@@ -240,7 +243,8 @@ class PageStatistics(ConstantStatistics):
         pages = self._pages_of_ranges(column)
         counts = np.full(len(index.null_pages), UNKNOWN_COUNT, dtype=np.int64)
         if index.null_counts is not None:
-            counts[index.null_counts == 0] = 0
+            adds_up = _null_count(chunk) in (UNKNOWN_COUNT, index.null_counts.sum())
+            counts[(index.null_counts == 0) & adds_up] = 0
         if chunk.leaf.max_definition_level == 0:
             counts[:] = 0
         result = counts[pages]
@@ -260,25 +264,34 @@ class PageStatistics(ConstantStatistics):
         first_rows = self._first_rows[column]
         return np.searchsorted(first_rows, self.starts, side="right") - 1
 
-    def _bounds_once(self, column: ColumnPath, which: str) -> pa.Array | None:
-        if (column, which) not in self._found:
-            self._found[column, which] = self._bounds(column, which)
-        return self._found[column, which]
+    def _bounds_once(self, column: ColumnPath) -> _Bounds:
+        if column not in self._found:
+            self._found[column] = self._bounds(column)
+        return self._found[column]
 
-    def _bounds(self, column: ColumnPath, which: str) -> pa.Array | None:
+    def _bounds(self, column: ColumnPath) -> _Bounds:
         if column not in self._first_rows:
-            return None
+            return _Bounds()
         chunk = self._chunks[column]
         data_type = self._facts.leaf_type(column)
         index = chunk.load_column_index(self._file)
         logical = logical_type(self._facts, column)
         if index is None or not has_bounds(chunk.physical_type, logical, data_type):
-            return None
-        if _needs_unsigned_order(data_type) and _raw_bounds(chunk)[0] is None:
-            return None
-        values = getattr(index, which)
-        bounds = decode_plain_bounds(values, index.null_pages, chunk.physical_type, data_type)
-        return bounds.take(pa.array(self._pages_of_ranges(column)))
+            return _Bounds()
+        raw = _raw_bounds(chunk)
+        if _needs_unsigned_order(data_type) and raw[0] is None:
+            return _Bounds()
+        lower, upper = consistent_bounds(
+            *(
+                decode_plain_bounds(values, index.null_pages, chunk.physical_type, data_type)
+                for values in (index.min_values, index.max_values)
+            )
+        )
+        whole = _decoded([raw], chunk.physical_type, data_type)
+        if is_outside(lower, upper, whole):
+            return _Bounds()
+        pages = pa.array(self._pages_of_ranges(column))
+        return _Bounds(lower.take(pages), upper.take(pages))
 
 
 class BloomFilterStatistics(UnknownStatistics):
@@ -328,10 +341,20 @@ def logical_type(facts: FileFacts, column: ColumnPath) -> str:
     return "" if leaf is None else str(facts.metadata.schema.column(leaf).logical_type)
 
 
+def _decoded(raw: Sequence[tuple[Any, Any]], physical_type: str, data_type: pa.DataType) -> _Bounds:
+    lower, upper = zip(*raw, strict=True)
+    return _Bounds(
+        *consistent_bounds(
+            decode_raw_bounds(lower, physical_type, data_type),
+            decode_raw_bounds(upper, physical_type, data_type),
+        )
+    )
+
+
 def _raw_bounds(chunk: ChunkFacts) -> tuple[Any, Any]:
     """Minimum and maximum as they are stored, where pyarrow vouches for them."""
     statistics = chunk.statistics
-    if statistics is None or not statistics.has_min_max:
+    if statistics is None or not statistics.has_min_max or _is_contradictory(chunk, statistics):
         return None, None
     return statistics.min_raw, statistics.max_raw
 
@@ -370,9 +393,20 @@ def _null_count(chunk: ChunkFacts) -> int:
     if chunk.leaf.max_definition_level == 0:
         return 0
     statistics = chunk.statistics
-    if statistics is None or not statistics.has_null_count:
+    if statistics is None or not statistics.has_null_count or _is_contradictory(chunk, statistics):
         return UNKNOWN_COUNT
     return int(statistics.null_count)
+
+
+def _is_contradictory(chunk: ChunkFacts, statistics: pq.Statistics) -> bool:
+    """Whether the counts of a chunk cannot be, or not with each other or with its bounds."""
+    count = int(chunk.metadata.num_values)
+    if chunk.is_flat and count != chunk.row_count:
+        return True
+    if not statistics.has_null_count:
+        return False
+    nulls = int(statistics.null_count)
+    return not 0 <= nulls <= count or (nulls == count > 0 and bool(statistics.has_min_max))
 
 
 def _needs_unsigned_order(data_type: pa.DataType) -> bool:

@@ -1,4 +1,4 @@
-"""No member of pyarrow's classes is left as it is: theirs follow a pointer that is not set."""
+"""What pyarrow's classes can do, ours can; and none of it follows a pointer that is not set."""
 
 from __future__ import annotations
 
@@ -17,9 +17,14 @@ import pytest
 import lm_datafusion as lm
 from lm_datafusion.dataset import LateFragment, LateScanner
 
-PAIRS = [(lm.LateDataset, ds.Dataset), (LateFragment, ds.Fragment), (LateScanner, ds.Scanner)]
-# Members that Cython gives to every class, and that touch no pointer of ours.
-HARMLESS = {"__pyx_vtable__", "__setstate__", "__new__", "__init__"}
+PAIRS = [
+    (lm.LateDataset, ds.FileSystemDataset),
+    (LateFragment, ds.Fragment),
+    (LateScanner, ds.Scanner),
+]
+# Members that Cython gives to every class, and that touch no pointer of ours; and one that makes
+# datasets of pyarrow's.
+HARMLESS = {"__pyx_vtable__", "__setstate__", "__new__", "__init__", "from_paths"}
 
 
 def own_members(base):
@@ -37,7 +42,8 @@ MEMBERS = [(ours, base, name) for ours, base in PAIRS for name in own_members(ba
 
 def test_there_is_something_to_override():
     names = {(base, name) for _, base, name in MEMBERS}
-    assert (ds.Dataset, "scanner") in names
+    assert (ds.FileSystemDataset, "scanner") in names
+    assert (ds.FileSystemDataset, "filesystem") in names
     assert (ds.Fragment, "physical_schema") in names
     assert (ds.Scanner, "to_reader") in names
     assert len(names) > 30
@@ -68,6 +74,19 @@ def test_parameters_of_pyarrow_are_taken(ours, base, name):
     assert not missing or takes_any
 
 
+def test_they_pass_for_those_of_pyarrow(tmp_path):
+    path = tmp_path / "v.parquet"
+    pq.write_table(pa.table({"v": [1, 2, 3]}), path)
+    dataset = lm.dataset(path)
+    fragment = next(dataset.get_fragments())
+    assert isinstance(dataset, ds.Dataset)
+    assert isinstance(dataset, ds.FileSystemDataset)
+    assert isinstance(fragment, ds.Fragment)
+    assert isinstance(fragment, LateFragment)
+    assert isinstance(dataset.scanner(), ds.Scanner)
+    assert not isinstance(dataset.scanner(), ds.Fragment)
+
+
 CALL_EVERYTHING = """
     import faulthandler, inspect, sys
     import pyarrow.dataset as ds
@@ -81,8 +100,10 @@ CALL_EVERYTHING = """
         "sort_by": ("v",), "join": (dataset, "v"), "join_asof": (dataset, "v", "v", 1),
         "_scanner_options": ({},), "_get_fragments": (None,),
     }
-    for thing, base in (dataset, ds.Dataset), (fragment, ds.Fragment), (scanner, ds.Scanner):
-        for name in sorted({*dir(base)} - {*dir(object)}) + ["__reduce__", "__repr__", "__str__"]:
+    things = {dataset: ds.FileSystemDataset, fragment: ds.Fragment, scanner: ds.Scanner}
+    for thing, base in things.items():
+        names = {*dir(base)} - {*dir(object)} - {"__pyx_vtable__"}
+        for name in sorted(names) + ["__reduce__", "__repr__", "__str__", "__arrow_c_stream__"]:
             try:
                 member = getattr(thing, name)
                 if callable(member):
@@ -112,6 +133,7 @@ def test_calling_every_member_does_not_end_the_process(tmp_path):
         "from_batches",
         "from_dataset",
         "from_fragment",
+        "from_paths",
         "__reduce_cython__",
         "__setstate_cython__",
         "__setstate__",

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -8,6 +10,7 @@ import pytest
 
 import lm_datafusion as lm
 from lm_datafusion.errors import ColumnNotFoundError, OptionError
+from lm_datafusion.predicate.conjunct import bind_conjuncts
 from tests.dataset_files import MANY_KINDS_ROWS, same_values, write_many_kinds
 
 
@@ -264,6 +267,51 @@ class TestFragments:
         fragments = list(late.get_fragments(pc.field("id") < 10))
         assert [sorted(groups) for f in fragments for groups in f.row_groups.values()] == [[0]]
         assert sum(f.count_rows() for f in fragments) == 64
+
+    @pytest.mark.parametrize(
+        "expression",
+        [
+            pc.field("s").isin(["x", None]),
+            ~pc.field("s").isin(["x", None]),
+            ~pc.field("s").isin(["x"]),
+            pc.field("s").isin(["x"]),
+            pc.field("s").isin(pa.array([None], pa.string())) | (pc.field("f") > 100),
+            ~(pc.field("f") > 5),
+            ~(pc.field("f") <= 5),
+            ~(pc.field("f") > 5) & ~(pc.field("f") < 0),
+            pc.field("f") > 5,
+            pc.field("f") != 7.0,
+            (pc.field("s") == "y") & ~(pc.field("f") > 5),
+            pc.field("i") > 2.5,
+            pc.field("f").is_null(nan_is_null=True),
+        ],
+        ids=str,
+    )
+    def test_a_filter_prunes_with_the_meaning_of_pyarrow(self, tmp_path, expression):
+        """What is given to fragments again must not have lost row groups before."""
+        nan = math.nan
+        memory = pa.table(
+            {
+                "s": ["x"] * 5 + [None] * 5 + ["y"] * 5,
+                "f": [nan] * 5 + [7.0, nan, 6.0, 8.0, 7.0] + [1.0, nan, -nan, None, 9.0],
+                "i": pa.array([1, 2, 3, 4, 5] * 3, pa.int64()),
+            }
+        )
+        path = tmp_path / "t.parquet"
+        pq.write_table(memory, path, row_group_size=5)
+        expected = ds.InMemoryDataset(memory).to_table(filter=expression)
+        for threads in (1, 3):
+            late = lm.dataset(path, options=lm.ScanOptions(threads=threads))
+            found = [f.to_table(filter=expression) for f in late.get_fragments(expression)]
+            assert same_values(pa.concat_tables(found), expected)
+
+    def test_what_both_engines_mean_is_pruned_once(self, late):
+        """Parts that were pruned by the conjuncts of a scan are not pruned again."""
+        expression = (pc.field("id") < 10) & pc.field("k").isin(["key 0", "key 1"])
+        (fragment,) = late.get_fragments(expression)
+        scanner = fragment.scanner(late.schema, filter=expression)
+        scanner.to_table()
+        assert fragment._part.is_pruned_by(bind_conjuncts(scanner._conjuncts, late.schema))
 
     def test_there_is_always_one_fragment(self, late):
         (fragment,) = late.get_fragments("id < 0")

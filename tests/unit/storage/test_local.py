@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import pickle
 import threading
+import time
 
 import pytest
 
@@ -31,6 +32,16 @@ def file(storage, path):
         yield file
 
 
+def rewrite(path):
+    """Writes other bytes into the file, and puts its modification time back."""
+    times = path.stat()
+    # The clock of file times ticks every few milliseconds.
+    time.sleep(0.05)
+    with open(path, "r+b") as file:
+        file.write(DATA[::-1])
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
 class TestLocalStorage:
     def test_versions(self, storage, path):
         version = storage.load_version(str(path))
@@ -47,6 +58,54 @@ class TestLocalStorage:
         os.utime(other, ns=(times.st_atime_ns, times.st_mtime_ns))
         os.replace(other, path)
         assert version != storage.load_version(str(path))
+
+    def test_a_file_rewritten_in_place_is_another_version(self, storage, path):
+        """Of the same size, its time put back: only the change time tells."""
+        version = storage.load_version(str(path))
+        times = path.stat()
+        rewrite(path)
+        assert path.stat().st_mtime_ns == times.st_mtime_ns
+        assert path.stat().st_ino == times.st_ino
+        assert version != storage.load_version(str(path))
+        with pytest.raises(FileChangedError):
+            storage.open(version)
+
+    @pytest.mark.parametrize("event", ["deleted", "replaced", "linked"])
+    def test_an_open_file_outlives_its_links(self, storage, path, event):
+        with storage.open(storage.load_version(str(path))) as file:
+            if event == "deleted":
+                path.unlink()
+            elif event == "replaced":
+                other = path.with_name("other")
+                other.write_bytes(DATA[::-1])
+                os.replace(other, path)
+            else:
+                os.link(path, path.with_name("other"))
+            for _ in range(2):
+                file.check_unchanged()
+                assert file.fetch_ranges([ByteRange(0, len(DATA))]) == [DATA]
+
+    @pytest.mark.parametrize("is_deleted", [True, False])
+    def test_an_open_file_that_is_rewritten_has_changed(self, storage, path, is_deleted):
+        with storage.open(storage.load_version(str(path))) as file, open(path, "r+b") as writer:
+            if is_deleted:
+                path.unlink()
+            writer.write(DATA[::-1])
+            writer.flush()
+            os.utime(writer.fileno(), ns=(1, 1))
+            with pytest.raises(FileChangedError):
+                file.check_unchanged()
+
+    def test_an_open_file_rewritten_with_its_time_put_back_has_changed(self, storage, path):
+        with storage.open(storage.load_version(str(path))) as file:
+            rewrite(path)
+            with pytest.raises(FileChangedError):
+                file.check_unchanged()
+
+    def test_reading_does_not_make_another_version(self, storage, path):
+        version = storage.load_version(str(path))
+        path.read_bytes()
+        assert version == storage.load_version(str(path))
 
     def test_no_file(self, storage, tmp_path):
         with pytest.raises(FileMissingError, match="nothing"):
@@ -79,6 +138,33 @@ class TestLocalStorage:
         assert storage.expand_glob(f"{tmp_path}/*.bin") == [str(path)]
         assert storage.is_folder(str(tmp_path))
         assert not storage.is_folder(str(path))
+
+    def test_a_folder_that_may_not_be_read_is_an_error(self, storage, tmp_path, monkeypatch):
+        for name in ("open/x", "shut/y"):
+            (tmp_path / name).parent.mkdir()
+            (tmp_path / name).write_text("")
+        scandir = os.scandir
+
+        def guarded(path="."):
+            if os.path.basename(os.fspath(path)) == "shut":
+                raise PermissionError(13, "Permission denied", os.fspath(path))
+            return scandir(path)
+
+        monkeypatch.setattr(os, "scandir", guarded)
+        for look in (
+            lambda: storage.load_listing(str(tmp_path)),
+            lambda: storage.load_listing(str(tmp_path / "shut")),
+            lambda: storage.expand_glob(f"{tmp_path}/*/*"),
+            lambda: storage.expand_glob(f"{tmp_path}/**/x"),
+            lambda: storage.expand_glob(f"{tmp_path}/*/y"),
+        ):
+            with pytest.raises(StorageError, match=r"shut.*Permission denied"):
+                look()
+        assert storage.expand_glob(f"{tmp_path}/o*/*") == [str(tmp_path / "open" / "x")]
+
+    def test_a_glob_below_nothing_finds_nothing(self, storage, tmp_path, path):
+        assert storage.expand_glob(f"{tmp_path}/nothing/*") == []
+        assert storage.expand_glob(f"{path}/*") == []
 
     def test_equal_and_picklable(self, storage):
         assert pickle.loads(pickle.dumps(storage)) == storage

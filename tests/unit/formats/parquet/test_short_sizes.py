@@ -178,15 +178,45 @@ def test_values_are_right_or_there_is_an_error(tmp_path, short, nullable, codec,
     assert not wrong
 
 
-@pytest.mark.parametrize("created_by", [PARQUET_MR, IMPALA])
-def test_sql_is_right_or_fails(tmp_path, created_by):
+@each_shortage
+@each_layout
+def test_rows_by_number_and_order(tmp_path, short, layout):
     expected = table(nullable=True)
-    path = short_file(tmp_path, expected, COLUMNS, created_by, compression="snappy")
+    path = short_file(tmp_path, expected, SHORT[short], PARQUET_MR, **LAYOUTS[layout])
+    rows = expected.to_pylist()
+    dataset = lm.dataset(path)
+    wanted = [ROWS - 1, 0, ROWS // 2 - 1, ROWS // 2, 77]
+    assert dataset.take(wanted).to_pylist() == [rows[i] for i in wanted]
+    assert dataset.head(7).to_pylist() == rows[:7]
+    assert dataset.to_table(reverse=True, limit=5).to_pylist() == rows[: -5 - 1 : -1]
+    found = dataset.to_table(order_by=[("id", "descending")], limit=4, columns=["id", "kind"])
+    assert found.to_pylist() == [
+        {"id": row["id"], "kind": row["kind"]} for row in [*rows[-2:], *rows[-4:-2]]
+    ]
+
+
+def sql_rows(path):
     session = lm.SessionContext(options=lm.ScanOptions(path="late"))
     session.register_parquet("t", str(path))
+    return session.sql("SELECT kind, text FROM t WHERE id > 1990").to_arrow_table().to_pylist()
+
+
+def expected_sql_rows(expected):
+    kept = expected.filter(pa.array([v > 1990 for v in expected["id"].to_pylist()]))
+    return kept.select(["kind", "text"]).to_pylist()
+
+
+def test_sql_is_right_where_pyarrow_reads_them(tmp_path):
+    expected = table(nullable=True)
+    path = short_file(tmp_path, expected, COLUMNS, PARQUET_MR, compression="snappy")
+    assert sql_rows(path) == expected_sql_rows(expected)
+
+
+def test_sql_is_right_or_fails(tmp_path):
+    expected = table(nullable=True)
+    path = short_file(tmp_path, expected, COLUMNS, IMPALA, compression="snappy")
     try:
-        found = session.sql("SELECT kind, text FROM t WHERE id > 1990").to_arrow_table()
+        found = sql_rows(path)
     except Exception:  # noqa: BLE001 DataFusion has one class for what a table raises
         return
-    kept = expected.filter(pa.array([v > 1990 for v in expected["id"].to_pylist()]))
-    assert found.to_pylist() == kept.select(["kind", "text"]).to_pylist()
+    assert found == expected_sql_rows(expected)

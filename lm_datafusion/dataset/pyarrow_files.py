@@ -1,0 +1,137 @@
+"""A table as PyArrow's own reader takes it.
+
+In: a table, and which of its rows are wanted. Out: a `pyarrow.dataset.FileSystemDataset`.
+
+What is asked of a dataset in Python we answer; what PyArrow's C++ code asks by itself
+(`Scanner.from_dataset`, a scan node, a union) is answered by PyArrow's reader over the same files.
+
+Why lazily: a fragment per file costs microseconds, and a statement makes several datasets. PyArrow
+calls `_scanner_options` before it scans, and the files are put in place then. Until then there is
+one fragment, which cannot be read and says why. `UnionDataset(schema, children)` is the one caller
+that asks nothing before; `pyarrow.dataset.dataset(children)` asks for `replace_schema`.
+
+Invariant: no rows other than those of the dataset. What PyArrow's reader cannot choose is an
+`OptionError`.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyarrow import fs
+
+from lm_datafusion.dataset.extent import Extent
+from lm_datafusion.errors import OptionError
+from lm_datafusion.storage import LocalStorage
+
+if TYPE_CHECKING:
+    from lm_datafusion.plan import Table, TableFile
+    from lm_datafusion.predicate.conjunct import Conjunct
+
+_FORMAT: Final = ds.ParquetFileFormat()
+_FILESYSTEM: Final = fs.LocalFileSystem()
+_EVERYTHING: Final = Extent()
+
+
+class _RefusingFile:
+    """A file that says, when PyArrow's C++ code reads it, that it is not to."""
+
+    closed = False
+
+    def readable(self) -> bool:
+        """PyArrow asks when it makes a fragment of the file."""
+        return True
+
+    def read(self, *_: Any) -> NoReturn:
+        """Whatever PyArrow does to read the file."""
+        raise OptionError(
+            "PyArrow cannot read this LateDataset by itself; use the dataset's own methods, and"
+            " pyarrow.dataset.dataset([...]) for a union"
+        )
+
+    tell = seek = size = read
+
+
+_REFUSING: Final = _FORMAT.make_fragment(_RefusingFile())
+
+
+class PyArrowFiles(ds.FileSystemDataset):
+    """The part of a dataset that PyArrow's C++ code sees."""
+
+    def __init__(self, table: Table, conjuncts: tuple[Conjunct, ...], extent: Extent) -> None:
+        super().__init__([_REFUSING], table.schema, _FORMAT)
+        self._table = table
+        self._conjuncts = conjuncts
+        self._extent = extent
+        self._is_open = False
+
+    @property
+    def filesystem(self) -> fs.FileSystem:
+        """Where the files are."""
+        return _FILESYSTEM
+
+    @property
+    def format(self) -> ds.FileFormat:
+        """What the files are."""
+        return _FORMAT
+
+    @property
+    def partitioning(self) -> None:
+        """Not known: partition values are those of each file's own folders."""
+
+    @property
+    def is_whole_table(self) -> bool:
+        """Whether all rows are wanted, in any order."""
+        return not self._conjuncts and self._extent == _EVERYTHING
+
+    def open_to_pyarrow(self) -> None:
+        """Puts the files where PyArrow's C++ code looks for them."""
+        if not self._is_open:
+            fragments = _fragments(self._table)
+            super().__init__(fragments, self._table.schema, _FORMAT, _FILESYSTEM)
+            self._is_open = True
+
+    def _scanner_options(self, options: dict[str, Any]) -> dict[str, Any]:
+        """PyArrow calls this before it scans."""
+        if not self.is_whole_table:
+            raise OptionError(
+                "PyArrow cannot apply the filter, limit or order of this LateDataset; use the"
+                " dataset's own methods"
+            )
+        self.open_to_pyarrow()
+        return options
+
+    @property
+    def _scan_options(self) -> dict[str, Any]:
+        """PyArrow takes a dataset that has some for filtered, and makes no union of it."""
+        if self.is_whole_table:
+            return {}
+        return {"conjuncts": self._conjuncts, "extent": self._extent}
+
+
+def _fragments(table: Table) -> list[ds.Fragment]:
+    if not isinstance(table.storage, LocalStorage):
+        raise OptionError("PyArrow's own reader is for local files here")
+    return [
+        _FORMAT.make_fragment(file.path, _FILESYSTEM, _partition_expression(file, table.schema))
+        for file in table.files
+    ]
+
+
+def _partition_expression(file: TableFile, schema: pa.Schema) -> pc.Expression:
+    known = [
+        _is_value(name, value, schema.field(name).type)
+        for name, value in file.partition.items()
+        if name in schema.names
+    ]
+    return functools.reduce(operator.and_, known) if known else pc.scalar(True)
+
+
+def _is_value(name: str, value: pa.Scalar, data_type: pa.DataType) -> pc.Expression:
+    field = pc.field(name)
+    return field == value.cast(data_type) if value.is_valid else field.is_null()

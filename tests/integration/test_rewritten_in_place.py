@@ -1,0 +1,81 @@
+"""A file that is rewritten in place, its size and modification time as before."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pyarrow as pa
+import pytest
+
+import lm_datafusion as lm
+from tests.parquet_files import write_parquet
+
+ROWS = 5_000
+CONDITIONS = ["v >= 4000", "v < -4000", "s = '+00042'", "s LIKE '-%'"]
+
+
+def table(sign):
+    numbers = range(ROWS)
+    text = {1: "+", -1: "-"}[sign]
+    return pa.table(
+        {
+            "v": pa.array([sign * i for i in numbers], pa.int64()),
+            "s": [f"{text}{i:05}" for i in numbers],
+        }
+    )
+
+
+def data_of(sign):
+    return write_parquet(table(sign), row_group_size=500, use_dictionary=False, compression="none")
+
+
+def rewrite(path, data):
+    before = path.stat()
+    assert len(data) == before.st_size
+    # The clock of file times ticks every few milliseconds.
+    time.sleep(0.05)
+    with open(path, "r+b") as file:
+        file.write(data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "t.parquet"
+    path.write_bytes(data_of(1))
+    return path
+
+
+def expected_counts(sign):
+    values, texts = table(sign)["v"].to_pylist(), table(sign)["s"].to_pylist()
+    return [
+        sum(v >= 4000 for v in values),
+        sum(v < -4000 for v in values),
+        sum(s == "+00042" for s in texts),
+        sum(s.startswith("-") for s in texts),
+    ]
+
+
+def test_datasets_read_it_again(path):
+    for _ in range(2):
+        assert [lm.dataset(path).count_rows(c) for c in CONDITIONS] == expected_counts(1)
+    kept = lm.dataset(path)
+    rewrite(path, data_of(-1))
+    for dataset in (kept, lm.dataset(path)):
+        assert [dataset.count_rows(c) for c in CONDITIONS] == expected_counts(-1)
+        assert dataset.to_table().equals(table(-1))
+
+
+def test_sessions_on_the_late_path_read_it_again(path):
+    session = lm.SessionContext(options=lm.ScanOptions(path="late"))
+    session.register_parquet("t", str(path))
+
+    def counts():
+        return [session.sql(f"SELECT v FROM t WHERE {c}").count() for c in CONDITIONS]
+
+    for _ in range(3):
+        assert counts() == expected_counts(1)
+    rewrite(path, data_of(-1))
+    for _ in range(3):
+        assert counts() == expected_counts(-1)
