@@ -84,13 +84,15 @@ cdef class Dictionary:
         return builder.finish_dictionary(self)
 
     cdef const uint8_t* table(self, int64_t stored, int64_t given) except NULL:
-        """All values in their width as handed out."""
+        """All values in their width as handed out: those of the page, if that is the same."""
         cdef uint8_t[::1] room
         cdef int status
+        if self.value_count * stored > self.end - self.values:
+            raise PageError("the dictionary page is too short for its values")
+        if stored == given and self.value_count:
+            return self.values
         table = self._tables.get(given)
         if table is None:
-            if self.value_count * stored > self.end - self.values:
-                raise PageError("the dictionary page is too short for its values")
             table = np.empty(max(1, self.value_count * given), dtype=np.uint8)
             room = table
             with nogil:

@@ -194,23 +194,41 @@ static int lm_hybrid_codes(lm_hybrid *h, int64_t n, uint32_t limit, uint32_t *ou
 static int lm_hybrid_codes_at(lm_hybrid *h, const int32_t *positions, int64_t n, uint32_t limit,
                               uint32_t *out)
 {
-    int64_t start = 0; /* position of the first value of the current run */
-    int64_t stop = 0;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t position = positions[i];
-        while (position >= stop) {
+    const uint64_t mask = ((uint64_t)1 << h->width) - 1;
+    int64_t start = 0, stop = 0; /* positions of the current run */
+    uint32_t most = 0;
+    for (int64_t i = 0; i < n;) {
+        while (positions[i] >= stop) {
             int status = lm_hybrid_next(h);
             if (status)
                 return status;
             start = stop;
             stop += h->left;
         }
-        uint32_t code = h->packed ? lm_packed_at(h, position - start) : h->value;
-        if (code >= limit)
-            return LM_BAD_CODE;
-        out[i] = code;
+        if (!h->packed) {
+            for (; i < n && positions[i] < stop; i++)
+                out[i] = h->value;
+            most = h->value > most ? h->value : most;
+            continue;
+        }
+        /* Of values before this position, eight bytes can be read at once. */
+        int64_t safe = start;
+        if (h->packed_bytes >= 8 && h->width)
+            safe += (h->packed_bytes - 8) * 8 / h->width;
+        if (safe > stop)
+            safe = stop;
+        for (; i < n && positions[i] < safe; i++) {
+            uint64_t bit = (uint64_t)(positions[i] - start) * (uint64_t)h->width, x;
+            memcpy(&x, h->packed + (bit >> 3), 8);
+            out[i] = (uint32_t)((x >> (bit & 7)) & mask);
+            most = out[i] > most ? out[i] : most;
+        }
+        for (; i < n && positions[i] < stop; i++) {
+            out[i] = lm_packed_at(h, positions[i] - start);
+            most = out[i] > most ? out[i] : most;
+        }
     }
-    return LM_OK;
+    return n > 0 && most >= limit ? LM_BAD_CODE : LM_OK;
 }
 
 /* Eight answers of codes of a constant width of at most 8 bits, by a table of all such codes. */
