@@ -19,7 +19,7 @@ DEMO := data/demo_$(ROWS)
 BENCHMARKS := $(subst /,.,$(basename $(sort $(wildcard tests/benchmark/bench_*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fuzz sanitize bench wheel clean
+.PHONY: help demo test check fuzz sanitize suites bench wheel clean
 .DELETE_ON_ERROR:
 
 help: ## List these commands
@@ -57,6 +57,13 @@ sanitize: $(INSTALLED) ## Damaged pages for kernels built with sanitizers (CASES
 		ARROW_DEFAULT_MEMORY_POOL=system PYTHONMALLOC=malloc PYTHONPATH=$(SANITIZED)/lib:. \
 		$(RUN) -P -m tests.property.mutations --sanitized --cases $(CASES) \
 		$(if $(SEED),--seed $(SEED)) $(ARGS)
+
+suites: $(INSTALLED) ## Run SLT_FILES, and SUITE_QUERIES over SUITE_DATA, beside DataFusion (WORKERS=2)
+	@test -n "$(SLT_FILES)$(SUITE_QUERIES)" || { echo "SLT_FILES=, or SUITE_DATA= and SUITE_QUERIES=, name folders" >&2; exit 2; }
+	@test -z "$(SLT_FILES)" || $(RUN) -m tests.suites.slt --files "$(SLT_FILES)" \
+		$(if $(SLT_ROOT),--root "$(SLT_ROOT)") --workers $(WORKERS) $(ARGS)
+	@test -z "$(SUITE_QUERIES)" || $(RUN) -m tests.suites.queries --data "$(SUITE_DATA)" \
+		--queries "$(SUITE_QUERIES)" $(ARGS)
 
 bench: $(INSTALLED) ## Run every script of tests/benchmark
 	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; $(RUN) -m $$name; done

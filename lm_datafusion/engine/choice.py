@@ -106,6 +106,7 @@ SMALL_WEIGHT = 200_000_000
 # Two row groups are scanned to know what a scan of all would cost: they have to be a small part.
 FEWEST_ROW_GROUPS = 16
 PUSHDOWN_BUG = "filter pushdown under a join loses rows in DataFusion 55"
+DELTA_BUG = "DataFusion 55 cannot skip values in delta-encoded pages of some writers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +196,8 @@ def _by_filters(
         return Choice("native", "no column besides those of the filter")
     if not can_push:
         return Choice("native", PUSHDOWN_BUG)
+    if has_delta_pages(table, columns, options):
+        return Choice("native", DELTA_BUG)
     if some is not None and some.row_count <= FEW_ROWS:
         # A filter that passes much stops any reader soon; one that passes little makes it go far,
         # and then what is read besides the filter's columns is what counts.
@@ -335,6 +338,19 @@ def _has_page_index(table: ParquetTable, plan: ReadPlan, options: ScanOptions) -
         column >= 0 and chunk.metadata.has_column_index
         for column in columns
         for chunk in facts.chunks_of(0, max(column, 0))
+    )
+
+
+def has_delta_pages(table: ParquetTable, columns: Collection[str], options: ScanOptions) -> bool:
+    """Whether a column has pages in a delta encoding, in the first row group of the first file."""
+    facts = load_facts(LocalStorage(), table.files[0].path, options)
+    places = [facts.schema.get_field_index(name) for name in columns]
+    return bool(facts.num_row_groups) and any(
+        encoding.startswith("DELTA_")
+        for place in places
+        if place >= 0
+        for chunk in facts.chunks_of(0, place)
+        for encoding in chunk.metadata.encodings
     )
 
 

@@ -15,6 +15,8 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from lm_datafusion.engine.plan_scans import to_conjuncts
 from lm_datafusion.errors import LateError
 from lm_datafusion.metrics import ScanMetrics
@@ -22,10 +24,15 @@ from lm_datafusion.plan import ScanRequest
 from lm_datafusion.scan import known_steps, load_facts, plan_scan
 
 if TYPE_CHECKING:
+    from datafusion import DataFrame
+
     from lm_datafusion.engine.routing import RoutedReference
     from lm_datafusion.options import ScanOptions
     from lm_datafusion.plan import RowGroupTask, Table
 
+# The row that EXPLAIN gets from us, and DataFusion's for a plan that it could not make.
+PLAN_TYPE = "parquet_scans"
+_FAILED = "physical_plan_error"
 _WIDTH = 96
 _COLUMNS_SHOWN = 12
 _TYPED_NUMBER = re.compile(r"arrow_cast\('(-?[\d.]+)', '(?:U?Int|Float)\d+'\)")
@@ -177,6 +184,33 @@ def explain_reference(reference: RoutedReference, columns: tuple[str, ...]) -> R
     except LateError:
         # A file that only DataFusion can say something about.
         return ReferencePlan(**known)
+
+
+def plan_rows(frame: DataFrame, *, strict: bool) -> pa.Table:
+    """The rows of EXPLAIN.
+
+    Args:
+        frame: What explains.
+        strict: Whether a plan that could not be made is an error, not a row that says so.
+
+    Raises:
+        LateError: It could not be made.
+    """
+    table = frame.to_arrow_table()
+    kinds = table.column(0).to_pylist()
+    if strict and _FAILED in kinds:
+        raise LateError(table.column(1)[kinds.index(_FAILED)].as_py())
+    return table
+
+
+def with_row(table: pa.Table, told: str) -> pa.Table:
+    """The rows of EXPLAIN, and one of ours."""
+    values = {"plan_type": PLAN_TYPE, "plan": told}
+    row = pa.table(
+        {field.name: pa.array([values.get(field.name)], field.type) for field in table.schema},
+        schema=table.schema,
+    )
+    return pa.concat_tables([table, row]).combine_chunks()
 
 
 def _read_plan(reference: RoutedReference, columns: tuple[str, ...]) -> dict[str, Any]:

@@ -142,6 +142,21 @@ class Server(Protocol):
             runs: Whether it runs now; if not, only its plan is wanted.
         """
 
+    def run(
+        self,
+        frame: LateDataFrame,
+        action: Callable[[datafusion.DataFrame], Any],
+        *,
+        repeats: bool = True,
+    ) -> Any:
+        """What an action gives that runs a frame.
+
+        Args:
+            frame: What the user made.
+            action: What is done with the frame to run instead.
+            repeats: Whether it may be done twice, should it fail the first time.
+        """
+
     def collect_again(self, frame: LateDataFrame) -> list[pa.RecordBatch] | None:
         """The rows of a frame, if a plan is ready for it."""
 
@@ -206,13 +221,13 @@ class LateDataFrame(datafusion.DataFrame):
     def collect(self) -> list[pa.RecordBatch]:
         """The rows, as batches."""
         batches = self._server.collect_again(self)
-        return self._served().collect() if batches is None else batches
+        return self._server.run(self, _Frame.collect) if batches is None else batches
 
     def to_arrow_table(self) -> pa.Table:
         """The rows, as a table."""
         batches = self._server.collect_again(self)
         if batches is None:
-            return self._served().to_arrow_table()
+            return self._server.run(self, _Frame.to_arrow_table)
         # As DataFusion does: batches may forbid nulls where the plan allows them.
         return pa.Table.from_batches(batches, schema=None if batches else self.schema())
 
@@ -227,9 +242,6 @@ class LateDataFrame(datafusion.DataFrame):
     def to_pydict(self) -> dict[str, list[Any]]:
         """The columns, as lists."""
         return self.to_arrow_table().to_pydict()
-
-    def _served(self) -> datafusion.DataFrame:
-        return self._server.serve(self)
 
 
 def sources_of(frame: LateDataFrame) -> list[LateDataFrame]:
@@ -292,7 +304,10 @@ def _running(name: str) -> Callable[..., Any]:
 
     @functools.wraps(method)
     def run(self: LateDataFrame, *arguments: Any, **options: Any) -> Any:
-        return method(self._served(), *arguments, **options)
+        def action(frame: datafusion.DataFrame) -> Any:
+            return method(frame, *arguments, **options)
+
+        return self._server.run(self, action, repeats=not name.startswith("write_"))
 
     return run
 

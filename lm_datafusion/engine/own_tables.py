@@ -15,6 +15,7 @@ import pyarrow as pa
 from datafusion.catalog import Table
 
 from lm_datafusion.engine.few_readers import with_few_readers
+from lm_datafusion.engine.recovery import WatchedDataset
 from lm_datafusion.engine.tables import dotted
 from lm_datafusion.errors import LateError
 from lm_datafusion.predicate.literals import quote_identifier, quote_string
@@ -56,7 +57,8 @@ class OwnTables:
             for place, reference in enumerate(references):
                 if reference.late is not None:
                     late = scanned[place] = reference.late.with_reports(run.of(place))
-                    self._context.register_table(reference.own_name, Table(late))
+                    watched = WatchedDataset(late, run.errors)
+                    self._context.register_table(reference.own_name, Table(watched))
                 elif reference.route.path in ("native_pushdown", "row_fetch"):
                     self._register_pushdown(reference.own_name, reference.table)
                 else:

@@ -74,6 +74,8 @@ _NODES = frozenset(
         "SortPreservingMergeExec",
     }
 )
+# What a serialised plan loses: half floats become floats, and literals lose their metadata.
+_LOST = ("Float16", "FieldMetadata")
 _LIMITS = {"GlobalLimitExec", "LocalLimitExec"}
 _SORTED = {"SortExec", "SortPreservingMergeExec"}
 # Nodes that may stop after some rows of those they pass on, and how they and scans say so.
@@ -115,7 +117,7 @@ def prepare(
             return None
         serialised = plan.to_bytes(context)
         again = ExecutionPlan.from_bytes(context, serialised)
-        if again.display_indent() != plan.display_indent():
+        if again.display_indent() != plan.display_indent() or _loses_types(frame):
             return None
         for leaf in leaves_of(plan):
             if is_parquet_scan(leaf):
@@ -127,6 +129,12 @@ def prepare(
     except Exception:  # noqa: BLE001 DataFusion says in classes of its own that it cannot
         return None
     return PreparedPlan(references=references, serialised=serialised)
+
+
+def _loses_types(frame: DataFrame) -> bool:
+    """Whether a frame has values that do not come back from a serialised plan as they were."""
+    printed = frame.optimized_logical_plan().display_indent_schema()
+    return any(word in printed for word in _LOST)
 
 
 def can_be_tried(plan: ExecutionPlan) -> bool:

@@ -31,6 +31,7 @@ from lm_datafusion.engine.plan_scans import (
     has_join,
     narrows_outer_join,
     planned_scans,
+    prints_exactly,
     scanned_columns,
     to_conjuncts,
 )
@@ -122,6 +123,12 @@ class RoutedReference:
     own_name: str = ""
     late: LateDataset | None = None
 
+    def as_native(self, reason: str) -> RoutedReference:
+        """The same reference, read by DataFusion after all."""
+        reason = self.route.reason if self.route.path == "native" else reason
+        route = Route(path="native", reason=reason, options=self.route.options)
+        return dataclasses.replace(self, route=route, own_name="", late=None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutedQuery:
@@ -149,22 +156,8 @@ class RoutedQuery:
 
     def as_native(self, reason: str) -> RoutedQuery:
         """The same query, read by DataFusion after all."""
-        return RoutedQuery(
-            text=None,
-            references=tuple(
-                dataclasses.replace(
-                    r,
-                    route=Route(
-                        path="native",
-                        reason=r.route.reason if r.route.path == "native" else reason,
-                        options=r.route.options,
-                    ),
-                    own_name="",
-                    late=None,
-                )
-                for r in self.references
-            ),
-        )
+        references = tuple(reference.as_native(reason) for reference in self.references)
+        return RoutedQuery(text=None, references=references)
 
     def because(self, reason: str) -> RoutedQuery:
         """The same query, with another reason for its routes."""
@@ -487,5 +480,8 @@ def _applied(conditions: list[Condition], late: LateDataset) -> list[Condition]:
     return [
         condition
         for condition, whole in zip(conditions, folded, strict=False)
-        if all(str(part) in said for part in evaluator.operands_of("AND", whole))
+        if all(
+            str(part) in said and prints_exactly(str(part))
+            for part in evaluator.operands_of("AND", whole)
+        )
     ]

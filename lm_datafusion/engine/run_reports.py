@@ -13,18 +13,36 @@ from typing import TYPE_CHECKING
 from lm_datafusion.metrics import merge_reports
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lm_datafusion.engine.routing import RoutedReference
     from lm_datafusion.metrics import ScanReport
 
 
 class RunReports:
-    """The reports of one run."""
+    """The reports of one run.
 
-    def __init__(self, references: Sequence[RoutedReference]) -> None:
-        self._references = references
+    Attributes:
+        references: What was routed.
+        errors: What scans of ours raised.
+    """
+
+    def __init__(self, references: tuple[RoutedReference, ...]) -> None:
+        self.errors: list[Exception] = []
+        self.references = references
         self._by_reference: list[list[ScanReport]] = [[] for _ in references]
+
+    @property
+    def paths(self) -> str:
+        """The paths of the run, for people."""
+        return " and ".join(dict.fromkeys(reference.route.path for reference in self.references))
+
+    @property
+    def is_native(self) -> bool:
+        """Whether DataFusion's own reader serves all references."""
+        return all(reference.route.path == "native" for reference in self.references)
+
+    def as_native(self, reason: str) -> RunReports:
+        """Reports of a run in which DataFusion's own reader serves them after all."""
+        return RunReports(tuple(reference.as_native(reason) for reference in self.references))
 
     def of(self, place: int) -> list[ScanReport]:
         """Where the partitions of a reference put their reports."""
@@ -34,7 +52,7 @@ class RunReports:
         """One report per reference; as far as the run has come."""
         return [
             _merged(reference, list(reports))
-            for reference, reports in zip(self._references, self._by_reference, strict=True)
+            for reference, reports in zip(self.references, self._by_reference, strict=True)
         ]
 
 

@@ -16,14 +16,19 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from datafusion import SQLOptions
+from datafusion import DataFrame, SQLOptions
 
-from lm_datafusion.engine.explanation import ScanExplanation, explain_reference
+from lm_datafusion.engine.explanation import (
+    ScanExplanation,
+    explain_reference,
+    plan_rows,
+    with_row,
+)
 from lm_datafusion.engine.first_groups import FirstGroups
 from lm_datafusion.engine.frame import (
     NO_EPOCH,
@@ -36,6 +41,7 @@ from lm_datafusion.engine.own_tables import OwnTables
 from lm_datafusion.engine.parquet_scan import scanned_files
 from lm_datafusion.engine.plan_scans import planned_scans, scanned_columns
 from lm_datafusion.engine.preparer import Preparer
+from lm_datafusion.engine.recovery import attempt, watched_streams
 from lm_datafusion.engine.repeats import Repeats
 from lm_datafusion.engine.routing import (
     NO_TEXT,
@@ -50,10 +56,10 @@ from lm_datafusion.predicate.literals import quote_identifier
 from lm_datafusion.sql.statement import split_explain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import datafusion
-    from datafusion import DataFrame, LogicalPlan
+    from datafusion import LogicalPlan
 
     from lm_datafusion.engine.parquet_scan import ListedFile
     from lm_datafusion.engine.plan_scans import PlannedScan
@@ -66,12 +72,11 @@ if TYPE_CHECKING:
 
 # Statements whose routes are remembered, so that they are not worked out again.
 STATEMENTS_KEPT = 1024
+ERRORS_KEPT = 16
 _READ_ONLY = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
 _IN_ALL_PARTITIONS = "SELECT column1 FROM (VALUES (1), (2)) GROUP BY column1"
 # Frames of more nodes that were made by methods run as they are.
 NODES_MADE_AGAIN = 200
-# The row that EXPLAIN gets from us.
-PLAN_TYPE = "parquet_scans"
 
 
 class QueryServer:
@@ -95,6 +100,8 @@ class QueryServer:
         self._preparer = Preparer(context, self._tables, self._own_tables, self._newly_routed)
         self._lock = threading.Lock()
         self._thread = threading.local()
+        # What scans of datasets raised that the user registered.
+        self.errors: deque[Exception] = deque(maxlen=ERRORS_KEPT)
         self._is_catalog_shared = False
         self._epoch = 0
         self._changes_under_way = 0
@@ -186,6 +193,35 @@ class QueryServer:
                 return served
         routed = self._routed(frame, statement)
         return self._run(frame.native, routed, statement, epoch, runs=runs)
+
+    def run(
+        self, frame: LateDataFrame, action: Callable[[DataFrame], Any], *, repeats: bool = True
+    ) -> Any:
+        """What an action gives on the frame that runs; on DataFusion's own if that one fails."""
+        return self._attempt(frame, self.serve(frame), action, repeats=repeats)
+
+    def _attempt(
+        self,
+        frame: LateDataFrame,
+        served: DataFrame,
+        action: Callable[[DataFrame], Any],
+        *,
+        repeats: bool = True,
+    ) -> Any:
+        run: RunReports | None = self._thread.run
+        if run is None or run.is_native:
+            found = attempt(action, served, self.errors, None)
+            return watched_streams(found, self.errors, None)
+
+        def instead(error: Exception) -> DataFrame:
+            native = self._thread.run = run.as_native(f"{run.paths} failed: {error}")
+            if frame.statement is not None:
+                routed = RoutedQuery(text=None, references=native.references)
+                self._remember_native(frame.statement, routed)
+            return frame.native
+
+        found = attempt(action, served, run.errors, instead if repeats else None)
+        return watched_streams(found, run.errors, instead)
 
     def files_listed_anew(self) -> None:
         """Says that DataFusion lists files each time: no plan may be kept for files of before."""
@@ -414,19 +450,26 @@ class QueryServer:
         if not routed.references:
             return frame.native
         served = self._run(frame.native, routed, statement, epoch, words, runs=False)
-        table = served.to_arrow_table()
+
+        is_ours = not self._thread.run.is_native
+        table = self._attempt(frame, served, lambda f: plan_rows(f, strict=is_ours and f is served))
+        if self._thread.run.is_native:
+            routed = RoutedQuery(text=None, references=self._thread.run.references)
         if "ANALYZE" in words.upper():
             told = "\n".join(map(str, self.reports()))
         else:
             told = str(self._explanation(routed, statement))
-        return self._context.read_batches(_with_row(table, told).to_batches())
+        return self._context.read_batches(with_row(table, told).to_batches())
 
     def _explanation(self, routed: RoutedQuery, statement: Statement | None) -> ScanExplanation:
         columns: dict[str, tuple[str, ...]] = {}
         if routed.text is not None and statement is not None:
-            with self._own_tables.of(routed.references, RunReports(routed.references)):
-                plan = self._plan(routed.text, statement).optimized_logical_plan()
-            columns = {name[-1]: scanned_columns(s) for name, s in planned_scans(plan).items()}
+            try:
+                with self._own_tables.of(routed.references, RunReports(routed.references)):
+                    plan = self._plan(routed.text, statement).optimized_logical_plan()
+                columns = {name[-1]: scanned_columns(s) for name, s in planned_scans(plan).items()}
+            except Exception as error:  # noqa: BLE001 then the frame itself runs
+                routed = routed.as_native(str(error))
         return ScanExplanation(
             tuple(
                 explain_reference(reference, columns.get(reference.own_name, reference.columns))
@@ -544,12 +587,3 @@ def _is_large(frame: DataFrame) -> bool:
 
 def _as_set(files: tuple[ListedFile, ...] | None) -> frozenset[ListedFile] | None:
     return None if files is None else frozenset(files)
-
-
-def _with_row(table: pa.Table, told: str) -> pa.Table:
-    values = {"plan_type": PLAN_TYPE, "plan": told}
-    row = pa.table(
-        {field.name: pa.array([values.get(field.name)], field.type) for field in table.schema},
-        schema=table.schema,
-    )
-    return pa.concat_tables([table, row]).combine_chunks()

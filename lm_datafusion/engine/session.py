@@ -21,6 +21,7 @@ import datafusion
 from lm_datafusion.engine.factory import LateTableFactory
 from lm_datafusion.engine.few_readers import with_few_readers
 from lm_datafusion.engine.frame import LateDataFrame, Statement
+from lm_datafusion.engine.recovery import WatchedDataset
 from lm_datafusion.engine.serving import QueryServer
 from lm_datafusion.options import ScanOptions
 from lm_datafusion.sql.statement import parse_create_view
@@ -179,7 +180,8 @@ class SessionContext(datafusion.SessionContext):
 
         late = None if self._options.path == "native" else late_form(dataset, self._options)
         with self._server.catalog_changing():
-            super().register_dataset(name, dataset if late is None else late)
+            watched = dataset if late is None else WatchedDataset(late, self._server.errors)
+            super().register_dataset(name, watched)
 
     def register_catalog_provider(self, *arguments: Any, **settings: Any) -> None:
         """As DataFusion's. Tables may now change without this session being told."""

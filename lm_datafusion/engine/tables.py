@@ -20,7 +20,7 @@ import datafusion
 from datafusion.unparser import Dialect, Unparser
 
 from lm_datafusion.engine.parquet_scan import scanned_files
-from lm_datafusion.engine.plan_scans import planned_scans
+from lm_datafusion.engine.plan_scans import planned_scans, prints_exactly
 from lm_datafusion.errors import LateError
 from lm_datafusion.plan import Table, TableFile
 from lm_datafusion.predicate.literals import quote_identifier
@@ -228,10 +228,9 @@ def same_schema(left: DataFrame, right: DataFrame) -> bool:
 
 def same_plan(left: DataFrame, right: DataFrame) -> bool:
     """Whether DataFusion optimizes two frames to one plan, with the same names and types."""
-    return (
-        left.optimized_logical_plan().display_indent_schema()
-        == right.optimized_logical_plan().display_indent_schema()
-    )
+    printed = left.optimized_logical_plan().display_indent_schema()
+    is_same = printed == right.optimized_logical_plan().display_indent_schema()
+    return is_same and prints_exactly(printed)
 
 
 def unparsed(frame: DataFrame) -> str | None:

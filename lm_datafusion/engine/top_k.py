@@ -28,6 +28,7 @@ from lm_datafusion.engine.plan_chain import (
 )
 from lm_datafusion.plan import FirstRows
 from lm_datafusion.predicate.literals import literal_sql, quote_identifier
+from lm_datafusion.scan.keys.sort_values import has_sort_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -124,6 +125,8 @@ def find_top_k(plan: LogicalPlan, schemas: dict[TableName, pa.Schema]) -> TopK |
     if name not in schemas or key is None or not row_count:
         return None
     schema = schemas[name]
+    if not has_sort_values(schema.field(key).type):
+        return None
     filters = filters_of(chain, {name[-1], ".".join(name)}, schema)
     if filters is None or could_fail(chain[place + 1 :], schema):
         return None

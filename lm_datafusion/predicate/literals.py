@@ -7,6 +7,8 @@ Invariant: `evaluator.constant(literal_sql(x))` equals `x`, type included.
 
 from __future__ import annotations
 
+import math
+
 import pyarrow as pa
 
 from lm_datafusion.errors import UnsupportedFeatureError
@@ -114,5 +116,5 @@ _VIEW = pa.binary_view()
 
 def _float_text(value: float) -> str:
     if value != value:  # noqa: PLR0124 only NaN differs from itself
-        return "NaN"
+        return "NaN" if math.copysign(1.0, value) > 0 else "-NaN"
     return repr(value)

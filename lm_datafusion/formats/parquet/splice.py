@@ -164,5 +164,15 @@ def _arrow_schema(facts: FileFacts, columns: tuple[int, ...]) -> bytes | None:
     original = facts.writer_schema
     if original is None:
         return None
-    chosen = [original.field(column) for column in columns]
+    chosen = [_decodable(facts, column, original.field(column)) for column in columns]
     return base64.b64encode(pa.schema(chosen).serialize().to_pybytes())
+
+
+def _decodable(facts: FileFacts, column: int, field: pa.Field) -> pa.Field:
+    """A field as PyArrow can decode it: it makes no dictionary of pages in a delta encoding."""
+    if not pa.types.is_dictionary(field.type):
+        return field
+    groups = range(facts.num_row_groups)
+    encodings = {name for g in groups for c in facts.chunks_of(g, column) for name in c.encodings}
+    has_deltas = any(name.startswith("DELTA_") for name in encodings)
+    return field.with_type(field.type.value_type) if has_deltas else field

@@ -105,7 +105,14 @@ class SpliceDecoder:
         self.rows_decoded += len(values)
         self._check_text(values)
         single = without_views(values.chunk(0) if values.num_chunks == 1 else values)
-        return select_values(single, rows.relative_to(covered))
+        return self._as_stored(select_values(single, rows.relative_to(covered)))
+
+    def _as_stored(self, values: Values) -> Values:
+        """Values with a dictionary, where the file says so and PyArrow cannot make one."""
+        stored = self._facts.schema.field(self._column).type
+        if not pa.types.is_dictionary(stored) or pa.types.is_dictionary(values.type):
+            return values
+        return values.cast(stored.value_type).dictionary_encode().cast(stored)
 
     def _try_splice(
         self, locations: Sequence[PageLocations] | None, covered: RowSelection
@@ -192,6 +199,9 @@ class SpliceDecoder:
         except NotImplementedError as error:
             raise UnsupportedFeatureError(f'{path}, column "{field.name}": {error}') from error
         except (pa.ArrowException, OSError, IndexError) as error:
+            if "Not yet implemented" in str(error):
+                message = f'{path}, column "{field.name}": {error}'
+                raise UnsupportedFeatureError(message) from error
             raise self._corrupt(f"pages cannot be decoded: {error}") from error
         if len(values) != self._row_count or not _codes_fit(values):
             raise self._corrupt(

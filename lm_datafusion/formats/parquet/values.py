@@ -64,12 +64,34 @@ def take_values(values: Values, rows: pa.Array) -> Values:
 
 
 def without_views(values: Values) -> Values:
-    """Views as plain text or bytes: PyArrow cannot filter them."""
-    if pa.types.is_string_view(values.type):
-        return values.cast(pa.large_string())
-    if pa.types.is_binary_view(values.type):
-        return values.cast(pa.large_binary())
-    return values
+    """Views as plain text or bytes, also inside of nested types: PyArrow cannot filter them."""
+    plain = _plain_type(values.type)
+    return values if plain == values.type else values.cast(plain)
+
+
+def _plain_type(data_type: pa.DataType) -> pa.DataType:
+    """A type with plain text and bytes instead of views."""
+    types = pa.types
+    if types.is_string_view(data_type):
+        return pa.large_string()
+    if types.is_binary_view(data_type):
+        return pa.large_binary()
+    if types.is_struct(data_type):
+        return pa.struct([_plain_field(field) for field in data_type])
+    if types.is_map(data_type):
+        item = _plain_field(data_type.item_field)
+        return pa.map_(_plain_field(data_type.key_field), item, data_type.keys_sorted)
+    if types.is_list(data_type):
+        return pa.list_(_plain_field(data_type.value_field))
+    if types.is_large_list(data_type):
+        return pa.large_list(_plain_field(data_type.value_field))
+    if types.is_fixed_size_list(data_type):
+        return pa.list_(_plain_field(data_type.value_field), data_type.list_size)
+    return data_type
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_plain_type(field.type))
 
 
 def _is_view(data_type: pa.DataType) -> bool:

@@ -68,6 +68,9 @@ def to_sort_values(values: Values) -> pa.Array:
         return _total_order(values)
     if types.is_boolean(data_type):
         return values.cast(pa.uint8())
+    if types.is_decimal32(data_type) or types.is_decimal64(data_type):
+        # PyArrow has no sort for them.
+        return values.cast(pa.decimal128(data_type.precision, data_type.scale))
     if types.is_integer(data_type) or types.is_decimal(data_type):
         return values
     return values.view(_WHOLE_NUMBERS[data_type.bit_width])

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -48,6 +50,14 @@ def test_datafusion_folds_the_text_back_into_the_value(scalar):
     value = constant(literal_sql(scalar))
     assert value.type == scalar.type
     assert str(value) == str(scalar)
+
+
+@pytest.mark.parametrize("data_type", [pa.float16(), pa.float32(), pa.float64()], ids=str)
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_nan_keeps_its_sign(data_type, sign):
+    value = constant(literal_sql(pa.scalar(np.copysign(np.nan, sign), data_type)))
+    assert math.isnan(value.as_py())
+    assert math.copysign(1.0, value.as_py()) == sign
 
 
 def test_a_type_without_spelling_is_refused():

@@ -1,0 +1,202 @@
+"""What happens when a frame of ours fails.
+
+In: an error of DataFusion's, and what our own scans raised. Out: our own error, or DataFusion's
+own frame instead.
+
+* The data is at fault (a corrupt page, a file that is gone or has changed): our error is raised,
+  and DataFusion's is its cause.
+* Anything else (a feature that a reader lacks, a bug): DataFusion's own plan runs, and the report
+  says why. What then fails, fails in DataFusion's words.
+
+DataFusion hands the text of a Python error on, not the error. So `WatchedDataset` keeps it.
+
+Invariant: no row is given twice. A stream that has given rows is not begun again, and neither is
+something that writes.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow.dataset as ds
+from datafusion import RecordBatchStream
+
+from lm_datafusion.errors import CorruptFileError, LateError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, MutableSequence
+
+    import pyarrow as pa
+    from datafusion import DataFrame
+    from datafusion.record_batch import RecordBatch
+
+    from lm_datafusion.dataset import LateDataset
+
+    Instead = Callable[[Exception], DataFrame]
+
+Answer = TypeVar("Answer")
+# Errors that are the data's.
+_DATA = (CorruptFileError, StorageError)
+
+
+def own_error(errors: Iterable[Exception], error: Exception) -> LateError | None:
+    """The error of ours that DataFusion's tells of, if the data is at fault."""
+    text = str(error)
+    return next((e for e in list(errors) if isinstance(e, _DATA) and _is_told(e, text)), None)
+
+
+def _is_told(own: LateError, text: str) -> bool:
+    return str(own) in text or repr(str(own))[1:-1] in text
+
+
+def attempt(
+    action: Callable[[DataFrame], Answer],
+    served: DataFrame,
+    errors: MutableSequence[Exception],
+    instead: Instead | None,
+) -> Answer:
+    """Runs a frame, and another one if that fails and the data is not at fault.
+
+    Args:
+        action: What is done with a frame.
+        served: The frame.
+        errors: What our scans raise.
+        instead: Gives the other frame; None if the action cannot be repeated.
+
+    Raises:
+        LateError: The data is at fault.
+    """
+    try:
+        return action(served)
+    except Exception as error:
+        own = own_error(errors, error)
+        if own is not None:
+            raise own from error
+        if instead is None:
+            raise
+        other = instead(error)
+    return action(other)
+
+
+def watched_streams(found: Any, errors: MutableSequence[Exception], instead: Instead | None) -> Any:
+    """What an action gave; streams fail as frames do."""
+    if isinstance(found, RecordBatchStream):
+        return WatchedStream(found, errors, instead)
+    if isinstance(found, list):
+        # The partitions of another frame are others.
+        return [
+            WatchedStream(part, errors, None) if isinstance(part, RecordBatchStream) else part
+            for part in found
+        ]
+    return found
+
+
+class WatchedStream(RecordBatchStream):
+    """A stream of a frame of ours; begun again by DataFusion's own frame if the first batch fails.
+
+    Args:
+        stream: The stream.
+        errors: What our scans raise.
+        instead: Gives the other frame; None for one partition of several.
+    """
+
+    def __init__(
+        self, stream: RecordBatchStream, errors: MutableSequence[Exception], instead: Instead | None
+    ) -> None:
+        super().__init__(stream.rbs)
+        self._errors = errors
+        self._instead = instead
+
+    def __next__(self) -> RecordBatch:
+        try:
+            batch = super().__next__()
+        except StopIteration:
+            raise
+        except Exception as error:  # noqa: BLE001 raised again, or another stream
+            self._recover(error)
+            batch = super().__next__()
+        self._instead = None
+        return batch
+
+    async def __anext__(self) -> RecordBatch:
+        try:
+            batch = await super().__anext__()
+        except StopAsyncIteration:
+            raise
+        except Exception as error:  # noqa: BLE001 raised again, or another stream
+            self._recover(error)
+            batch = await super().__anext__()
+        self._instead = None
+        return batch
+
+    def _recover(self, error: Exception) -> None:
+        own = own_error(self._errors, error)
+        if own is not None:
+            raise own from error
+        if self._instead is None:
+            raise error
+        self.rbs = self._instead(error).execute_stream().rbs
+
+
+class WatchedDataset(ds.Dataset):
+    """A dataset as DataFusion scans it, which keeps what is raised.
+
+    Args:
+        late: The dataset.
+        errors: Where errors go.
+    """
+
+    def __init__(self, late: LateDataset, errors: MutableSequence[Exception]) -> None:
+        # The base class cannot be initialised from Python.
+        self._late = late
+        self._errors = errors
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns and types."""
+        return self._late.schema
+
+    def scanner(self, *arguments: Any, **settings: Any) -> _Scanner:
+        """As the dataset's."""
+        with _kept(self._errors):
+            return _Scanner(self._late.scanner(*arguments, **settings), self._errors)
+
+    def get_fragments(self, filter: Any = None) -> Iterator[_Fragment]:  # noqa: A002 PyArrow's name
+        """As the dataset's."""
+        with _kept(self._errors):
+            for fragment in self._late.get_fragments(filter):
+                yield _Fragment(fragment, self._errors)
+
+
+class _Fragment:
+    def __init__(self, fragment: Any, errors: MutableSequence[Exception]) -> None:
+        self._fragment = fragment
+        self._errors = errors
+
+    def scanner(self, *arguments: Any, **settings: Any) -> _Scanner:
+        with _kept(self._errors):
+            return _Scanner(self._fragment.scanner(*arguments, **settings), self._errors)
+
+
+class _Scanner:
+    def __init__(self, scanner: Any, errors: MutableSequence[Exception]) -> None:
+        self._scanner = scanner
+        self._errors = errors
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        return self._scanner.projected_schema
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        with _kept(self._errors):
+            yield from self._scanner.to_batches()
+
+
+@contextmanager
+def _kept(errors: MutableSequence[Exception]) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        errors.append(error)
+        raise
