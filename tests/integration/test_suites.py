@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lm_datafusion.dataset.scanner import LateScanner
+from tests.suites.outcomes import Outcome
 from tests.suites.queries import run_queries
 from tests.suites.records import parse_records
 from tests.suites.slt import report, run_files, run_one
@@ -132,6 +133,17 @@ def test_nothing_differs(folder, tmp_path, capsys):
     assert counts["queries on late read by late"] >= 4
     assert counts["queries that fail in DataFusion"] == 2
     assert "0 differences, 0 files that did not end" in capsys.readouterr().out
+
+
+def test_rows_that_tie_may_be_in_any_order():
+    def outcome(*rows):
+        return Outcome(schema=("u | int64", "s | string"), rows=rows)
+
+    first = outcome("2 | a", "1 | b", "1 | c")
+    assert first.is_same(outcome("2 | a", "1 | c", "1 | b"), key="U")
+    assert not first.is_same(outcome("1 | b", "2 | a", "1 | c"), key="u")
+    assert first.is_same(outcome("1 | b", "2 | a", "1 | c"))
+    assert not first.is_same(outcome("2 | a", "1 | c", "1 | c"))
 
 
 def test_a_lost_row_is_a_difference_with_a_script(folder, tmp_path, monkeypatch, capsys):

@@ -21,6 +21,7 @@ _DRAWN = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|0x[0-9a-f]+|\b[0-9a-zA-Z]{16}(?=
 _GUESS = re.compile(r"Did you mean '.*?'\??", re.DOTALL)
 # Who holds how much memory when there is none left; a plan with the fields of a hash table.
 _CONSUMERS = re.compile(r"(?<=Resources exhausted).*|(?<=breaking queries, operator).*", re.DOTALL)
+_GLUE = " | "
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +43,25 @@ class Outcome:
         """The rows in any order."""
         return tuple(sorted(self.rows))
 
-    def is_same(self, other: Outcome, *, ordered: bool = False) -> bool:
-        """Whether two statements gave the same rows, in the same order if that counts."""
-        if (self.error, self.schema) != (other.error, other.schema):
+    def is_same(self, other: Outcome, key: str | None = None) -> bool:
+        """Whether two statements gave the same rows.
+
+        Args:
+            other: The other.
+            key: What the rows are in the order of: a name of a column, whose values then have to
+                come in the same order. Rows that tie may be in any.
+        """
+        if (self.error, self.schema, self.bag) != (other.error, other.schema, other.bag):
             return False
-        return self.rows == other.rows if ordered else self.bag == other.bag
+        return key is None or self._in_order(key) == other._in_order(key)
+
+    def _in_order(self, key: str) -> list[str]:
+        """The values of a column; whole rows if it is none."""
+        names = [column.partition(_GLUE)[0].lower() for column in self.schema]
+        parts = [row.split(_GLUE) for row in self.rows]
+        if key.lower() not in names or any(len(row) != len(names) for row in parts):
+            return list(self.rows)
+        return [row[names.index(key.lower())] for row in parts]
 
     def __str__(self) -> str:
         if self.error:
@@ -64,9 +79,11 @@ def outcome_of(run: Callable[[], pa.Table], root: str) -> Outcome:
         raise
     except BaseException as error:  # noqa: BLE001 compared; a panic of DataFusion's is no Exception
         return Outcome(error=_plain(f"{type(error).__name__}: {error}", root))
-    schema = tuple(f"{f.name} {f.type} {f.nullable} {f.metadata}" for f in table.schema)
+    schema = tuple(
+        _GLUE.join([f.name, str(f.type), str(f.nullable), str(f.metadata)]) for f in table.schema
+    )
     columns = [_texts(column, root) for column in table.columns]
-    rows = map(" | ".join, zip(*columns, strict=True)) if columns else [""] * table.num_rows
+    rows = map(_GLUE.join, zip(*columns, strict=True)) if columns else [""] * table.num_rows
     return Outcome(schema=schema, rows=tuple(rows))
 
 

@@ -46,7 +46,7 @@ def run_queries(
         with tempfile.TemporaryDirectory() as place:
             result = compare([*tables, *parse_queries(file)], lambda _: pathlib.Path(place), paths)
         scripts = [
-            reproduction(difference, out / file.stem / str(number))
+            reproduction(difference, out / file.stem / str(number), out)
             for number, difference in enumerate(result.differences)
         ]
         elapsed_s = time.monotonic() - started

@@ -36,6 +36,7 @@ PATHS = ("auto", "eager", "late", "native_pushdown", "row_fetch")
 # The judges have to show that an answer is always the same, no more.
 RUNS, JUDGE_RUNS = 3, 2
 _ORDERED = re.compile(r"\bORDER\s+BY\b", re.IGNORECASE)
+_KEY = re.compile(r"\bORDER\s+BY\s+(?:\w+\.)?(?P<name>\"[^\"]*\"|\S*?)(?=[\s,;]|$)", re.IGNORECASE)
 _INNERMOST = re.compile(r"\([^()]*\)")
 _ANY_ROWS = re.compile(r"\b(?:LIMIT|FETCH|TABLESAMPLE)\b", re.IGNORECASE)
 # What these give depends on the order in which rows come.
@@ -230,8 +231,9 @@ def _difference(
             if bool(found.error) != bool(judges[0][0].error):
                 return run, "error"
             continue
-        ordered = _has_order(record.text) and judges[0][0].rows == judges[1][0].rows
-        if any(found.is_same(other, ordered=ordered) for other in wanted):
+        key = _order_of(record.text)
+        is_judged = judges[0][0].rows == judges[1][0].rows
+        if any(found.is_same(other, key if is_judged else None) for other in wanted):
             continue
         kind = _kind(found, judges[0][0], wanted)
         is_open = len({other.bag for other in judges[0]}) > 1 or (
@@ -243,12 +245,13 @@ def _difference(
     return None
 
 
-def _has_order(text: str) -> bool:
-    """Whether the rows of a query come in an order: one outside of all parentheses."""
+def _order_of(text: str) -> str | None:
+    """What the rows of a query come in the order of; only outside of all parentheses is it said."""
     before = ""
     while text != before:
         before, text = text, _INNERMOST.sub(" ", text)
-    return _ORDERED.search(text) is not None
+    found = _KEY.search(text)
+    return None if found is None else found["name"].strip('"')
 
 
 def _kind(found: Outcome, plain: Outcome, wanted: list[Outcome]) -> str:
@@ -259,8 +262,14 @@ def _kind(found: Outcome, plain: Outcome, wanted: list[Outcome]) -> str:
     return "order" if any(found.is_same(other) for other in wanted) else "rows"
 
 
-def reproduction(difference: Difference, folder: pathlib.Path) -> str:
-    """A script that shows a difference by itself; the files it needs are copied to a folder."""
+def reproduction(difference: Difference, folder: pathlib.Path, home: pathlib.Path) -> str:
+    """A script that shows a difference by itself.
+
+    Args:
+        difference: What it shows.
+        folder: Where the Parquet files go that it needs.
+        home: Where relative paths of its statements start.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     steps = []
     for kind, text in difference.history:
@@ -282,10 +291,13 @@ def reproduction(difference: Difference, folder: pathlib.Path) -> str:
         steps=lines,
         query=record.text,
         eager=_EAGER if path == "eager" else {},
+        home=str(home),
     )
 
 
 _SCRIPT = '''"""{where}: {kind} on the path {path}, run {run}."""
+import os
+
 import datafusion
 import lm_datafusion as lm
 from lm_datafusion.engine import choice
@@ -296,6 +308,7 @@ STEPS = [
 QUERY = r"""
 {query}
 """
+os.chdir({home!r})
 for name, value in {eager!r}.items():
     setattr(choice, name, value)
 config = datafusion.SessionConfig().with_target_partitions(4)

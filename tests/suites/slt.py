@@ -136,7 +136,7 @@ def run_one(
         )
         for number, difference in enumerate(found.result.differences):
             data = out / name.replace("/", "_") / str(number)
-            found.scripts.append(reproduction(difference, data))
+            found.scripts.append(reproduction(difference, data, folder.parent))
             (data / "show.py").write_text(found.scripts[-1])
     return found
 
