@@ -375,7 +375,7 @@ cdef class TextBuilder(Builder):
         """Room for so many bytes in a new buffer of the list."""
         self._block_size = max(size, min(LARGEST_BLOCK_BYTES, max(BLOCK_BYTES, 2 * self._block_size)))
         if self._block_size > 0x7FFFFFFF:
-            raise UnsupportedPageError("more text than a view can point to")
+            raise TooLargeError("more text than a view can point to")
         self._block = pa.allocate_buffer(self._block_size)
         self._block_data = <uint8_t*><size_t>self._block.address
         self._block_used = 0
@@ -390,7 +390,8 @@ cdef class TextBuilder(Builder):
         cdef int32_t* ends = <int32_t*>self._data + self.row_count + 1
         cdef int64_t size = self._byte_count + total
         if size > 0x7FFFFFFF:
-            give_up(b"more text than 32-bit offsets can say")
+            with gil:
+                raise TooLargeError("more text than 32-bit offsets can say")
         if size > self._block_size:
             self.grow_block(size)
         lm_copy_values(page, starts, lengths, n, self._block_data, self._byte_count, ends)

@@ -30,11 +30,11 @@ cdef class Workspace:
         """A buffer of so many bytes at least, until the next call."""
         if self.size >= length:
             return self.room
-        room = pa.allocate_buffer(length + length // 4)
-        if length <= LARGEST_ROOM:
-            self.room = room
-            self.size = room.size
-        return room
+        if length > LARGEST_ROOM:
+            return pa.allocate_buffer(length)
+        self.size = min(LARGEST_ROOM, length + length // 4)
+        self.room = pa.allocate_buffer(self.size)
+        return self.room
 
     cdef object decompressor(self, ChunkPages pages):
         """What decompresses the pages of a chunk; None if they are not compressed."""
@@ -56,7 +56,8 @@ cdef Workspace take_workspace():
 
 
 cdef void give_workspace(Workspace workspace):
-    workspace.scratch.trim(LARGEST_ROOM)
+    # A slot gets a quarter more than was asked for.
+    workspace.scratch.trim(LARGEST_ROOM + LARGEST_ROOM // 2)
     _WORKSPACES.append(workspace)
 
 
@@ -286,7 +287,7 @@ cdef class ChunkReader:
             if dictionary is None:
                 answers.append(None)
             elif known is not None and len(known) == dictionary.value_count + 1:
-                answers.append(known[:-1].view(np.uint8))
+                answers.append(known[: len(known) - 1].view(np.uint8))
             elif test is not None:
                 is_tested = True
                 answers.append(dictionary.test(test))
@@ -338,6 +339,7 @@ cdef class ChunkReader:
             RANGES, 2 * (layout.stride + <int64_t>len(self._chunks)) * 8 + 64
         )
         layout.count = layout.range_count = layout.length = layout.at = 0
+        layout.limit = self._source.size_bytes
         leads = []
         for i in range(len(self._chunks)):
             chunk = self._chunks[i]
@@ -353,7 +355,8 @@ cdef class ChunkReader:
                     chunk.is_all_coded or layout.table[first] == base_page
                 ):
                     leads.append((i, layout.length))
-                    add_range(&layout, chunk.dictionary_offset, chunk.dictionary_bytes)
+                    if add_range(&layout, chunk.dictionary_offset, chunk.dictionary_bytes):
+                        raise PageError("a dictionary page that is nowhere in the file")
                 # The page that was opened last is still there, until another is opened.
                 if place_pages(
                     &layout, first, &chunk.offsets[0], &chunk.sizes[0], base_page,
@@ -387,10 +390,11 @@ cdef class ChunkReader:
             ).dictionary_bytes:
                 continue
             start = layout.table[layout.stride + i]
-            # Of a page that was kept, nobody knows. What is wrong with one, it says when opened.
-            if start < 0 or (start < size and not read_page_header(
-                data + start, size - start, &header
-            ) and is_coded(header.encoding)):
+            if start < 0:
+                header = self._reader._kept_header
+            elif start >= size or read_page_header(data + start, size - start, &header):
+                continue  # whoever opens the page says what is wrong with it
+            if is_coded(header.encoding):
                 # The room of the workspace holds data pages.
                 other = take_workspace()
                 try:
@@ -406,8 +410,6 @@ cdef class ChunkReader:
         cdef int status = -1
         cdef uint8_t* out
         cdef int descriptor = self._source.descriptor()
-        if length > self._source.size_bytes:
-            raise PageError("the pages are larger than the file")
         room = workspace.room_for(length)
         out = <uint8_t*><size_t>room.address
         with nogil:
@@ -423,6 +425,8 @@ cdef class ChunkReader:
         cdef ChunkPages chunk = self._chunks[number]
         cdef int64_t where[2]
         where[0], where[1] = chunk.dictionary_offset, chunk.dictionary_bytes
+        if where[0] < 0 or where[1] > self._source.size_bytes - where[0]:
+            raise PageError("a dictionary page that is nowhere in the file")
         buffer = self._fetch_ranges(workspace, where, 1, where[1])
         return self._open_dictionary(workspace, number, buffer, 0)
 

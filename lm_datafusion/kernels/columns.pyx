@@ -30,7 +30,12 @@ from lm_datafusion.kernels.pages cimport (
 import numpy as np
 import pyarrow as pa
 
-from lm_datafusion.kernels.pages import PageError, TextError, UnsupportedPageError
+from lm_datafusion.kernels.pages import (
+    PageError,
+    TextError,
+    TooLargeError,
+    UnsupportedPageError,
+)
 
 cdef extern from "fixed.h":
     int LM_OK, LM_SHORT, LM_BAD_RUN, LM_BAD_CODE, LM_BAD_LENGTH, LM_BAD_UTF8, LM_TOO_LONG

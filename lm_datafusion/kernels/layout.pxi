@@ -58,26 +58,33 @@ cdef int place_pages(Layout* layout, int64_t first, const int64_t* offsets, cons
     cdef int64_t i, page
     for i in range(first, layout.count):
         page = layout.table[i] - base_page
-        if not 0 <= sizes[page] <= 0x7FFFFFFF or not 0 <= offsets[page] < <int64_t>1 << 62:
+        if sizes[page] > 0x7FFFFFFF:
             return -1
         if i == 0 and layout.table[i] == kept_page:
             layout.table[layout.stride + i] = -1
         else:
             layout.table[layout.stride + i] = layout.length
-            add_range(layout, offsets[page], sizes[page])
+            if add_range(layout, offsets[page], sizes[page]):
+                return -1
     return 0
 
 
-cdef void add_range(Layout* layout, int64_t offset, int64_t length) noexcept nogil:
-    cdef int64_t* last = layout.ranges + 2 * layout.range_count
+cdef int add_range(Layout* layout, int64_t offset, int64_t length) noexcept nogil:
+    """Adds bytes to fetch; -1 if they lie outside the file, or are more than it has by now."""
+    cdef int64_t* last = layout.ranges + 2 * (layout.range_count - 1)
+    if offset < 0 or length < 0 or length > layout.limit - layout.length:
+        return -1
+    if offset > layout.limit - length:
+        return -1
     if not length:
-        return
+        return 0
     layout.length += length
-    if layout.range_count and last[-2] + last[-1] == offset:
-        last[-1] += length
+    if layout.range_count and last[0] + last[1] == offset:
+        last[1] += length
     else:
-        last[0], last[1] = offset, length
+        last[2], last[3] = offset, length
         layout.range_count += 1
+    return 0
 
 
 def plan_pages(const int64_t[::1] offsets, const int64_t[::1] sizes, const int64_t[::1] first_rows,
@@ -111,6 +118,7 @@ def plan_pages(const int64_t[::1] offsets, const int64_t[::1] sizes, const int64
     table, ranges = found, found_ranges
     layout.table, layout.stride, layout.ranges = &table[0, 0], max(1, pages), &ranges[0, 0]
     layout.count = layout.range_count = layout.length = layout.at = 0
+    layout.limit = <int64_t>1 << 62
     if rows is not None:
         numbers = rows
         total = numbers.shape[0]

@@ -49,6 +49,8 @@ cdef struct Layout:
     int64_t* ranges
     int64_t range_count
     int64_t length
+    # The size of the file: no range, and not all of them together, may have more.
+    int64_t limit
     # How many of the wanted rows lie before the pages that come next.
     int64_t at
 
@@ -57,7 +59,7 @@ cdef int64_t find_pages(Layout* layout, const int64_t* first_rows, int64_t pages
                         int64_t base_row, int64_t base_page, int64_t part) noexcept nogil
 cdef int place_pages(Layout* layout, int64_t first, const int64_t* offsets, const int64_t* sizes,
                      int64_t base_page, int64_t kept_page) noexcept nogil
-cdef void add_range(Layout* layout, int64_t offset, int64_t length) noexcept nogil
+cdef int add_range(Layout* layout, int64_t offset, int64_t length) noexcept nogil
 
 cdef class PageReader:
     cdef object _buffer
@@ -66,7 +68,7 @@ cdef class PageReader:
     cdef bint _is_packed
     cdef const uint8_t* _data
     cdef int64_t _size
-    # The number of each page in its chunk, where it begins, its first row, the row behind its last.
+    # The number of each page in its column, where it begins, its first row, the row behind its last.
     cdef const int64_t* _numbers
     cdef const int64_t* _starts
     cdef const int64_t* _first_rows

@@ -72,6 +72,10 @@ class UnsupportedPageError(PageError):
     """A page that only PyArrow can decode."""
 
 
+class TooLargeError(UnsupportedPageError):
+    """More values at once than fit one array; fewer rows of the same pages may."""
+
+
 class TextError(PageError):
     """Text that is no valid UTF-8, which PyArrow would not notice."""
 
@@ -178,7 +182,7 @@ cdef class PageReader:
             decompress: A `Codec`, or what gives exactly so many bytes of a buffer or raises, as
                 those of `formats.parquet.codecs`; None if pages are not compressed.
             buffer: A `pyarrow.Buffer` with the pages; it may be used again afterwards.
-            numbers: The number of each page in its chunk, ascending.
+            numbers: The number of each page in its column, ascending.
             starts: Where the header of each page begins in the buffer; -1 for `kept_page`, if that
                 is the first of them.
             first_rows: The first row of each page.

@@ -168,7 +168,7 @@ class ScanRun:
             if len(states) > 1:
                 for state in states:
                     state.prune(file.index_file)
-            for group in group_states(states):
+            for group in group_states(states, file.decoding):
                 ERA.check(self._era)
                 reader = RowGroupReader(self._plan, group, file, self._order)
                 scan = RowGroupScan(self._plan, reader, self._batch_maker, unit[0], budget)

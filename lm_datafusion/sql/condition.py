@@ -37,6 +37,7 @@ _STABLE_NODES = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime)
 # longer to compare than a short scan.
 _KNOWN: Final[dict[str, tuple[pa.Schema, tuple[Conjunct, ...]]]] = {}
 _MOST_KNOWN: Final = 256
+_LONGEST_KNOWN: Final = 4096
 
 
 def parse_condition(text: str, schema: pa.Schema) -> tuple[Conjunct, ...]:
@@ -57,7 +58,8 @@ def parse_condition(text: str, schema: pa.Schema) -> tuple[Conjunct, ...]:
     if known is not None and known[0] is schema:
         return known[1]
     found = _parsed(text, schema)
-    if not any(conjunct.is_momentary or conjunct.is_volatile for conjunct in found):
+    is_lasting = not any(conjunct.is_momentary or conjunct.is_volatile for conjunct in found)
+    if is_lasting and len(text) <= _LONGEST_KNOWN:
         if len(_KNOWN) >= _MOST_KNOWN:
             _KNOWN.clear()
         _KNOWN[text] = schema, found

@@ -38,7 +38,7 @@ class MeteredFile:
         self._count(len(target))
 
     def descriptor(self) -> int:
-        """None: what is read through it would not be counted."""
+        """-1: what is read through it would not be counted."""
         return -1
 
     def check_unchanged(self) -> None:

@@ -109,6 +109,8 @@ class Source:
     offset_index: bytes
     column_index: bytes
     words: list[Any] = field(default_factory=list)
+    # The same table, perhaps in several row groups.
+    scanned: bytes = b""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,9 +161,12 @@ def make_source(number: int) -> Source:
     table = pa.table(
         [pa.array(values, data_type), pa.array(range(row_count), pa.int32())], schema=schema
     )
-    sink = io.BytesIO()
+    sink, scanned = io.BytesIO(), io.BytesIO()
     pq.write_table(table, sink, **options)
-    return _take_apart(sink.getvalue(), table.column(0), codec)
+    row_group_size = rng.choice([max(1, row_count), max(1, row_count // 3), max(1, row_count // 7)])
+    pq.write_table(table, scanned, row_group_size=row_group_size, **options)
+    source = _take_apart(sink.getvalue(), table.column(0), codec)
+    return replace(source, scanned=scanned.getvalue())
 
 
 def unpacked_encodings(data_type: pa.DataType) -> list[str]:
@@ -555,9 +560,13 @@ def _mutate_rows(rng: random.Random, laid: Laid) -> Laid:
 
 def mutate_file(rng: random.Random, source: Source) -> bytes:
     """The file with damage to the pages of `c`, in place: nothing moves."""
-    data = bytearray(source.data)
+    data = bytearray(source.scanned)
+    metadata = pq.read_metadata(io.BytesIO(source.scanned))
     for _ in range(rng.choice([1, 1, 2])):
-        start = rng.randrange(source.start, source.stop)
-        stop = min(source.stop, start + rng.choice([1, 8, 60, 1 << 20]))
+        chunk = metadata.row_group(rng.randrange(metadata.num_row_groups)).column(0)
+        first = chunk.dictionary_page_offset or chunk.data_page_offset
+        last = first + chunk.total_compressed_size
+        start = rng.randrange(first, last)
+        stop = min(last, start + rng.choice([1, 8, 60, 1 << 20]))
         data[start:stop] = mutate_bytes(rng, bytes(data[start:stop]), keep_size=True)
     return bytes(data)

@@ -407,7 +407,8 @@ def run_scan(rng: random.Random) -> str:
         with open(path, "wb") as file:
             file.write(data)
         try:
-            table = lm.dataset(path).to_table(columns=names, filter=condition)
+            options = lm.ScanOptions(threads=rng.choice([1, 2]))
+            table = lm.dataset(path, options=options).to_table(columns=names, filter=condition)
         except lm.LateError:
             return "scan: error"
     for column in table.columns:

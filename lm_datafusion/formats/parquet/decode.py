@@ -5,8 +5,8 @@ pass a condition.
 
 Kernels decode flat columns (`kernel_chunk`). Nested columns, types that are stored in another
 form, and everything where kernels are off are spliced and decoded by PyArrow (`splice_decoder`).
-Which of the two is chosen per chunk: by its metadata, and for good once a page turns out to be one
-that kernels do not know.
+Which of the two is chosen by the metadata of the chunks, and for good once a page turns out to be
+one that kernels do not know. Chunks that are read together have one codec (`scan.reading`).
 
 Invariant: both give the same values for the same rows.
 """
@@ -32,7 +32,12 @@ if kernel_info().is_active:
         wanted_rows,
     )
     from lm_datafusion.kernels.columns import ChunkReader
-    from lm_datafusion.kernels.pages import PageError, TextError, UnsupportedPageError
+    from lm_datafusion.kernels.pages import (
+        PageError,
+        TextError,
+        TooLargeError,
+        UnsupportedPageError,
+    )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -343,10 +348,11 @@ class PageDecoder:
             ) from error
         self._kernel_bytes = self.bytes_fetched
         self._kernel = None
-        if isinstance(error, UnsupportedPageError):
+        if not isinstance(error, UnsupportedPageError):
+            return True
+        if error.page is not None and not isinstance(error, TooLargeError):
             chunk.kernel_pages = None
-            return False
-        return True
+        return False
 
     def _find_page(self, error: PageError) -> tuple[ChunkFacts, int | None]:
         """The chunk that an error is about, the first if it does not say; where its page begins."""

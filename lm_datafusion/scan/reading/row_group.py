@@ -204,10 +204,10 @@ class RowGroupReader:
         decoders = [column.decoder for column in self._columns.values()]
         return max([d.uncompressed_bytes for d in decoders if d is not None], default=0)
 
-    def chunks(self, names: Iterable[str]) -> list[ChunkFacts]:
-        """The column chunks of some columns in the first row group, of those the file stores."""
+    def chunks(self, names: Iterable[str], index: int = 0) -> list[ChunkFacts]:
+        """The column chunks of some columns in one of the row groups, of those the file stores."""
         columns = [self.task.file.columns.get(name) for name in names]
-        facts, row_group = self.context.facts, self.access.row_group
+        facts, row_group = self.context.facts, self._row_groups[index]
         return [c for n in columns if n is not None for c in facts.chunks_of(row_group, n)]
 
     def note_pages(self, names: Iterable[str]) -> None:

@@ -16,7 +16,7 @@ from lm_datafusion.scan.pruning.known_rows import KnownRows
 from lm_datafusion.scan.pruning.prune import prune_row_group
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from lm_datafusion.plan import RowGroupTask
     from lm_datafusion.scan.pruning.prune import DictionaryPasses, PruningContext
@@ -62,17 +62,24 @@ class RowGroupState:
         self.access = access if task.rows is None else access.with_range(*task.rows)
 
 
-def group_states(states: Iterable[RowGroupState]) -> Iterator[list[RowGroupState]]:
+def group_states(
+    states: Sequence[RowGroupState], decoding: Callable[[int], object]
+) -> Iterator[list[RowGroupState]]:
     """Pruned row groups of one file, put together where they can be read as one.
 
     Args:
         states: In the order of their rows.
+        decoding: How the columns of a row group are decoded; those put together agree in it.
     """
+    if len(states) == 1:
+        yield [*states]
+        return
     group: list[RowGroupState] = []
-    shared: tuple[bool, ...] | None = None
+    shared: tuple[object, ...] | None = None
     for state in states:
         is_whole = state.task.rows is None and not state.access.is_skipped
-        own = state.access.open_conjuncts if is_whole else None
+        left = state.access.open_conjuncts if is_whole else None
+        own = None if left is None else (left, decoding(state.access.row_group))
         if group and (own is None or own != shared):
             yield group
             group = []

@@ -46,6 +46,17 @@ class ScanFile:
             return Column(name, data_type, constant=plan.constants.get(name))
         return Column(name, stored.given, decoder=stored.open(row_groups), path=plan.version.path)
 
+    def decoding(self, row_group: int) -> tuple[object, ...]:
+        """How the columns in play are decoded: those of row groups read as one have to agree."""
+        facts = self.context.facts
+        return tuple(
+            [
+                (chunk.codec, chunk.kernel_pages is None)
+                for column in self.context.file_plan.columns.values()
+                for chunk in facts.chunks_of(row_group, column)
+            ]
+        )
+
     def _make_column(self, name: str) -> FileColumn | None:
         """A column that the file stores; None for one that it does not."""
         index = self.context.file_plan.columns.get(name)

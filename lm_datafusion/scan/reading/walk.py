@@ -13,6 +13,7 @@ Invariant: rows come in the order of the file, or in exactly the reverse of it.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -97,15 +98,19 @@ class RowGroupScan:
         return walk, max(1, access.row_count // count)
 
     def _plain_edges(self, row_count: int, count: int, names: list[str]) -> npt.NDArray[np.int64]:
-        """Where so many windows begin and end; of several row groups, each is one at the most."""
-        borders = self._reader.borders
+        """Where windows begin and end: one for all row groups, if that is small enough."""
         # While the order of filter steps is being learned, small windows teach more.
-        is_cut = count > 1 or not self._reader.is_order_known
-        if is_cut and len(borders) > 2:  # noqa: PLR2004 both ends
-            return np.array(borders, dtype=np.int64)
-        every = dict.fromkeys([*names, *self._plan.names]) if count > 1 else {}
-        chunks = self._reader.chunks(every)
-        return plan_edges(row_count, count, chunks, self._reader.index_file)
+        if count == 1 and self._reader.is_order_known:
+            return np.array([0, row_count], dtype=np.int64)
+        every = dict.fromkeys([*names, *self._plan.names])
+        window_bytes = self._plan.options.window_bytes
+        edges = []
+        for index, (start, stop) in enumerate(itertools.pairwise(self._reader.borders)):
+            chunks = self._reader.chunks(every, index)
+            size = max((chunk.uncompressed_bytes for chunk in chunks), default=0)
+            own = count_windows(stop - start, size, window_bytes=window_bytes)
+            edges.append(start + plan_edges(stop - start, own, chunks, self._reader.index_file))
+        return np.unique(np.concatenate(edges))
 
     def _window_rows(self, last_rows: int, most_rows: int) -> int:
         if self._budget is not None:

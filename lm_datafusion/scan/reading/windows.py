@@ -1,6 +1,6 @@
-"""Windows: the rows of a row group that are scanned together.
+"""Windows: rows of row groups that are scanned together.
 
-In: a row group and the columns in play. Out: `RowSelection`s, one after the other, that cover the
+In: row groups and the columns in play. Out: `RowSelection`s, one after the other, that cover the
 rows left after pruning.
 
 Memory is bounded by windows, not by row groups: a window ends at a page of the widest column

@@ -18,6 +18,7 @@ from lm_datafusion.formats.parquet.kernel_chunk import load_chunk_pages
 from lm_datafusion.kernels.columns import (
     TEXT_LENGTH,
     TEXT_LIKE,
+    ChunkPages,
     ChunkReader,
     IntTest,
     TextTest,
@@ -257,10 +258,59 @@ def test_pages_outside_the_file(opened):
     )
     column = FileColumn(facts, index, pa.int64(), (file, file), ScanMetrics())
     column.open_kernel([chunk])
-    with pytest.raises(PageError, match="larger than the file"):
+    with pytest.raises(PageError, match="nowhere in the file"):
         ChunkReader([broken], column._kind, column._source).read(None, 0, GROUP)
 
 
-def test_no_chunks():
-    with pytest.raises((ValueError, TypeError)):
-        ChunkReader([], None, None)
+def hostile_reader(opened, *places) -> ChunkReader:
+    """A reader of chunks of one page each: where the page begins, the dictionary, the size."""
+    table, facts, file = opened
+    index = table.schema.get_field_index("wide")
+    column = FileColumn(facts, index, pa.int64(), (file, file), ScanMetrics())
+    column.open_kernel([facts.chunks_of(0, index)[0]])
+    one = np.ones(1, dtype=np.int64)
+    chunks = [
+        ChunkPages(
+            offset * one,
+            size * one,
+            0 * one,
+            GROUP,
+            dictionary_offset=dictionary_offset,
+            max_definition_level=1,
+            physical_type="INT64",
+            fixed_length=None,
+            codec="UNCOMPRESSED",
+            make_decompressor=None,
+            is_all_coded=False,
+        )
+        for offset, dictionary_offset, size in places
+    ]
+    return ChunkReader(chunks, column._kind, column._source)
+
+
+def test_ranges_whose_sum_is_more_than_a_number_can_say(opened):
+    """Together they come to a few bytes again; each is checked before it counts."""
+    size = opened[1].version.size_bytes
+    first = (size - 100, 4, 40)
+    rest = [(2**62 - 1, 4 + size // 4, 40)] * 4
+    for places in ([first, *rest], rest, [(-5, 0, 40)], [(size - 10, size, 40)]):
+        reader = hostile_reader(opened, *places)
+        with pytest.raises(PageError, match="nowhere in the file"):
+            reader.read(None, 0, GROUP * len(places))
+        assert reader.bytes_fetched == 0
+
+
+def test_pages_that_overlap_are_no_more_than_the_file(opened):
+    reader = hostile_reader(opened, *[(4, 4, opened[1].version.size_bytes - 10)] * 3)
+    with pytest.raises(PageError, match="nowhere in the file"):
+        reader.read(None, 0, 3 * GROUP)
+
+
+def test_a_dictionary_outside_the_file(opened):
+    with pytest.raises(PageError, match="nowhere in the file"):
+        hostile_reader(opened, (2**61, 4, 40)).dictionary_values(0)
+
+
+def test_no_chunks(opened):
+    with pytest.raises(ValueError, match="no chunks"):
+        hostile_reader(opened)

@@ -8,8 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import lm_datafusion as lm
+from lm_datafusion.scan.planning.planner import load_facts
 from lm_datafusion.scan.reading import row_group_state
 from lm_datafusion.scan.reading.row_group import RowGroupReader
+from lm_datafusion.storage import LocalStorage
 
 ROWS, GROUP = 6000, 1000
 
@@ -116,10 +118,24 @@ def test_windows_end_with_row_groups_where_memory_is_short(path, read, monkeypat
         return filtered(reader, rows, *rest)
 
     monkeypatch.setattr(RowGroupReader, "filter", note)
-    found = scan(path, "noise < 3", window_bytes=1 << 12)
+    expected = scan(path, "noise < 3")
+    assert windows == [ROWS]
+    windows.clear()
+    assert scan(path, "noise < 3", window_bytes=1 << 14).equals(expected)
     assert windows == [GROUP] * 6
-    assert found.equals(scan(path, "noise < 3"))
-    assert windows[6:] == [ROWS]
+    windows.clear()
+    assert scan(path, "noise < 3", window_bytes=1 << 12).equals(expected)
+    edges = np.cumsum(windows).tolist()
+    assert max(windows) <= GROUP // 2
+    assert {GROUP * n for n in range(1, 7)} <= set(edges)
+
+
+def test_row_groups_that_are_decoded_otherwise_are_apart(path, read):
+    chunk = load_facts(LocalStorage(), path, lm.ScanOptions()).chunks_of(2, 1)[0]
+    chunk.kernel_pages = None
+    found = scan(path, "noise < 3")
+    assert read == [[0, 1], [2], [3, 4, 5]]
+    assert found.equals(pq.read_table(path).filter(pa.compute.field("noise") < 3))
 
 
 def test_no_state_is_pruned_twice(path, monkeypatch):
