@@ -8,6 +8,7 @@ PYTHON ?= python3
 WORKERS ?= 2
 ROWS ?= 500000
 CASES ?= 20000
+MINUTES ?= 30
 SEED ?=
 ARGS ?=
 
@@ -19,7 +20,7 @@ DEMO := data/demo_$(ROWS)
 BENCHMARKS := $(subst /,.,$(basename $(sort $(wildcard tests/benchmark/bench_*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fuzz sanitize suites bench wheel clean
+.PHONY: help demo test check fuzz mutate soak sanitize suites bench wheel clean
 .DELETE_ON_ERROR:
 
 help: ## List these commands
@@ -42,6 +43,13 @@ check: $(INSTALLED) ## Lint, formatting and types
 
 fuzz: $(INSTALLED) ## Compare random queries on random files with DataFusion (CASES=20000 SEED=1)
 	@$(RUN) -m tests.property.fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+mutate: $(INSTALLED) ## Scan damaged files, beside three other readers (CASES=100000 SEED=1)
+	@$(RUN) -m tests.property.damage --cases $(CASES) $(if $(SEED),--seed $(SEED)) \
+		--workers $(WORKERS) $(ARGS)
+
+soak: $(INSTALLED) ## Statements from many threads while files change (MINUTES=30 SEED=1)
+	@$(RUN) -m tests.soak.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 # The kernels with sanitizers, and a copy of the package around them. Arrow, Python and numpy have to
 # ask the C library for memory, or nobody sees who leaves it.

@@ -82,7 +82,7 @@ class GaveUpError(LateError):
 
 
 class ScanStoppedError(LateError):
-    """A scan that was stopped from outside: the interpreter is ending."""
+    """A scan that was stopped from outside: the interpreter is ending, or its threads are gone."""
 
 
 class CorruptFileError(LateError, ValueError):
@@ -96,12 +96,12 @@ class CorruptFileError(LateError, ValueError):
         column: str | None = None,
         offset_bytes: int | None = None,
     ) -> None:
-        place = path
+        location = path
         if column is not None:
-            place += f', column "{column}"'
+            location += f', column "{column}"'
         if offset_bytes is not None:
-            place += f", byte {offset_bytes}"
-        super().__init__(f"{place}: {message}")
+            location += f", byte {offset_bytes}"
+        super().__init__(f"{location}: {message}")
         self.message = message
         self.path = path
         self.column = column

@@ -15,7 +15,7 @@ from typing import Literal, get_args
 
 from lm_datafusion.errors import OptionError
 
-AccessPath = Literal["auto", "native", "native_pushdown", "late", "row_fetch"]
+AccessPath = Literal["auto", "native", "late"]
 StringType = Literal["string", "string_view"]
 
 MEBIBYTE = 1 << 20
@@ -26,7 +26,7 @@ class ScanOptions:
     """How a table is scanned.
 
     Attributes:
-        path: Which reader serves a table reference in SQL; a dataset always scans late.
+        path: Which reader serves a table in SQL; a dataset always scans late.
         threads: Scan workers of one scan. None means one per core the process may use.
         batch_rows: Rows an output batch holds at most. 131,072 rows make the fixed cost of a
             batch (about 0.1 ms on its way through an engine) vanish and still fit the cache.
@@ -43,6 +43,14 @@ class ScanOptions:
         prune_page_index: Use the column index to skip pages.
         dictionary_limit_bytes: Largest dictionary page read for pruning only. Writers stop at
             1 MiB by default; reading more to prune costs more than it saves.
+        verify_checksums: Check each page that is read against the checksum in its header, where
+            the writer made one, before it is decoded; a page that differs is a `CorruptFileError`.
+            Pages that are not read are not checked; what scans without it have learned about rows
+            is not used. Off, as in DataFusion, DuckDB, PyArrow and parquet-java, so that no file
+            is refused that they read. It costs 20 to 26 % more processor time for uncompressed
+            pages, whose values are hardly more than copied; within noise for compressed pages that
+            kernels read; up to 14 % where PyArrow reads them, as for lists
+            (`tests/benchmark/bench_checksums.py`).
         reorder_filters: Order the filter steps by expected, then by measured, time per dropped
             row. Off: the order in which they were written.
         metadata_cache_bytes: What the process-wide cache of footers and page indexes may hold.
@@ -52,11 +60,6 @@ class ScanOptions:
             hold the answers of 25 conditions that select at random half of 10 million rows, or
             of some 400 that select one row in 2,000: the conditions of several dashboards, for
             less memory than one scan thread's columns take.
-        remember_conditions: Whether `auto` lets our own scan evaluate the conditions of a large
-            table the first time they are asked, so that the condition cache knows them from then
-            on. For dashboards, which repeat conditions: the first time takes up to twice as long
-            as DataFusion, the next times a fraction. Off, the cache learns from scans that are
-            late anyway.
     """
 
     path: AccessPath = "auto"
@@ -70,10 +73,10 @@ class ScanOptions:
     prune_dictionary: bool = True
     prune_page_index: bool = True
     dictionary_limit_bytes: int = MEBIBYTE
+    verify_checksums: bool = False
     reorder_filters: bool = True
     metadata_cache_bytes: int = 64 * MEBIBYTE
     condition_cache_bytes: int = 32 * MEBIBYTE
-    remember_conditions: bool = False
 
     def __post_init__(self) -> None:
         if self.path not in get_args(AccessPath):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import math
 from pathlib import Path
+from unittest import mock
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from lm_datafusion.formats.parquet.thrift import read_struct
+from lm_datafusion.predicate.kinds import is_text_or_bytes
 
 CORPUS = Path(__file__).resolve().parents[2] / "shared" / "corpus"
 CORPUS_DATA = CORPUS / "parquet-testing" / "data"
@@ -83,3 +88,24 @@ def bloom_filter_bytes(data: bytes, row_group: int, column: int) -> bytes:
     chunk = metadata_of(data).row_group(row_group).column(column)
     length = chunk.bloom_filter_length
     return data[chunk.bloom_filter_offset :][:length]
+
+
+def unpacked_encodings(data_type: pa.DataType) -> list[str]:
+    """Encodings of a flat type that kernels turn into PLAIN; that itself for booleans."""
+    if pa.types.is_boolean(data_type):
+        return ["PLAIN"]
+    if is_text_or_bytes(data_type):
+        return ["DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"]
+    if pa.types.is_fixed_size_binary(data_type):
+        return ["DELTA_BYTE_ARRAY", "BYTE_STREAM_SPLIT"]
+    if pa.types.is_floating(data_type):
+        return ["BYTE_STREAM_SPLIT"]
+    return ["DELTA_BINARY_PACKED", "DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT"]
+
+
+@contextlib.contextmanager
+def every_dictionary():
+    """Dictionaries are read ahead in small files too, where they save next to nothing."""
+    limits = {"FEWEST_DATA_BYTES": 0, "LARGEST_SHARE": math.inf}
+    with mock.patch.multiple("lm_datafusion.formats.parquet.dictionary", **limits):
+        yield

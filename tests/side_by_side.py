@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 import lm_datafusion as lm
 
-PATHS = ("auto", "native", "native_pushdown", "late")
+PATHS = ("auto", "native", "late")
 # Of functions whose names are as near, DataFusion names one or another.
 _GUESS = re.compile(r"(?<=Invalid function ).*Did you mean '.*'", re.DOTALL)
 _QUERY_ID = re.compile(r"view_[0-9a-f_]{36}|[0-9a-f]{32}")

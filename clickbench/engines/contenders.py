@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ENGINES = {
     "datafusion": "DataFusion as it comes",
     "datafusion-pushdown": "DataFusion with pushdown_filters and reorder_filters on",
-    "lm": "lm_datafusion.SessionContext; lm:late, lm:native_pushdown, ... force a path of"
+    "lm": "lm_datafusion.SessionContext; lm:late, lm:native force a path of"
     " ScanOptions, lm:dataset registers lm_datafusion.dataset, lm:remember keeps conditions",
     "duckdb": "DuckDB",
     "polars": "Polars, through its SQLContext",

@@ -113,9 +113,7 @@ class LateDataFusion:
             self._context.sql(load_view())
             return
         options = lm_datafusion.ScanOptions(threads=threads, path=self._path)  # type: ignore[arg-type]
-        if self._remembers:
-            options = options.with_changes(remember_conditions=True)
-        else:
+        if not self._remembers:
             options = options.with_changes(condition_cache_bytes=0)
         self._context = lm_datafusion.SessionContext(_config(threads, "false"), options=options)
         self._context.register_parquet("hits_raw", _location(files))
@@ -154,7 +152,7 @@ class LateDataFusion:
 
     def _read_by_datafusion(self, sql: str) -> dict[str, Any]:
         """By a session of DataFusion's that is there for this only: what it keeps is memory."""
-        native = DataFusion(pushdown=self._path == "native_pushdown")
+        native = DataFusion(pushdown=False)
         native.open(self._files, self._threads)
         return native.pruned(sql)
 

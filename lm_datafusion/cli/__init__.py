@@ -1,4 +1,4 @@
-"""The command line: what can be done with the package from a shell.
+"""The command line interface.
 
 In: arguments. Out: text on standard output, and an exit code.
 

@@ -1,11 +1,11 @@
-"""What a query can skip of a column, what it cannot, and what would change that: in words.
+"""Explains what a query can prune by a column, what it cannot, and what would change that.
 
 In: a `ColumnProfile`. Out: sentences.
 
-The words follow what our scan does. Other readers may do less: DataFusion's own prunes by
-statistics, bloom filters and the page index, but not by dictionaries.
+The advice describes our scan. Other readers may prune less: DataFusion's own reader uses
+statistics, bloom filters and the page index, but not dictionaries.
 
-Invariant: every "cannot" comes with its reason.
+Invariant: every "cannot" has its reason.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lm_datafusion.options import ScanOptions
 if TYPE_CHECKING:
     from lm_datafusion.cli.file_profile import ColumnProfile
 
-# Where a value is in most row groups, statistics cost little and tell little.
+# If most row groups may hold a value, statistics cost little and say little.
 LITTLE: Final = 0.5
 _FLOATS: Final = ("halffloat", "float", "double")
 

@@ -2,14 +2,13 @@
 
 In: names, rows of cells as text, a width. Out: lines.
 
-A table that is too wide first has its widest columns cut (an ellipsis says so); where that would
-leave columns of less than `MIN_WIDTH`, columns in the middle are left out, and an ellipsis
-stands in their place.
+If a table is too wide, its widest columns are truncated first (marked by an ellipsis); if that
+would leave columns narrower than `MIN_WIDTH`, an ellipsis replaces columns in the middle.
 
-Why: the first columns of a table say what a row is, the last ones are often what was computed.
+Why: the first columns of a table usually identify a row, and the last ones are often computed.
 
-Invariant: no line is wider than asked for, unless a cell comes that is wider than those the
-widths were taken from.
+Invariant: no line exceeds the width, unless a later cell is wider than those the widths were
+computed from.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class BoxTable:
         width: int | None = None,
         has_borders: bool = True,
     ) -> None:
-        """Takes widths from `sample`; `width` is the limit of a line, None for no limit."""
+        """Computes widths from `sample`; `width` limits a line, None for no limit."""
         self._between, self._edges = (" | ", 4) if has_borders else ("  ", 0)
         self._names = [visible(name) for name in names]
         self._is_right = is_right
@@ -55,17 +54,17 @@ class BoxTable:
 
     @property
     def hidden_count(self) -> int:
-        """Columns that are left out."""
+        """The number of hidden columns."""
         return len(self._names) - len(self._shown)
 
     @property
     def _gap(self) -> int | None:
-        """The place among the columns shown where others are left out."""
-        for place, (index, following) in enumerate(
+        """The position among the columns shown where others are hidden."""
+        for position, (index, following) in enumerate(
             zip(self._shown, self._shown[1:], strict=False), 1
         ):
             if following != index + 1:
-                return place
+                return position
         return None if len(self._shown) == len(self._names) else len(self._shown)
 
     def head(self) -> Iterator[str]:
@@ -75,7 +74,7 @@ class BoxTable:
         yield from self.rule()
 
     def rule(self) -> Iterator[str]:
-        """The line above and below the rows, in a table that has borders."""
+        """The line above and below the rows, in a table with borders."""
         if self._edges:
             widths = list(self._widths)
             if self._gap is not None:
@@ -116,7 +115,7 @@ class BoxTable:
         return shown
 
     def _fit(self, natural: Sequence[int], width: int | None) -> list[int]:
-        """Widths that fit: the widest columns give way first."""
+        """Widths that fit: the widest columns shrink first."""
         has_gap = self._gap is not None
         if width is None or self._line_width(natural, has_gap=has_gap) <= width:
             return list(natural)
@@ -144,14 +143,14 @@ def visible(text: str) -> str:
 
 
 def text_width(text: str) -> int:
-    """Places of a terminal that a text takes."""
+    """The number of terminal columns that a text takes."""
     if text.isascii():
         return len(text)
     return sum(_character_width(character) for character in text)
 
 
 def cut(text: str, width: int) -> str:
-    """A text that takes at most `width` places."""
+    """A text truncated to `width` terminal columns."""
     if text_width(text) <= width:
         return text
     taken, kept = 1, []

@@ -1,10 +1,9 @@
 """Commands and their arguments.
 
-In: the words of a command line. Out: an exit code: 0 for success, 1 for a failure that was
-reported, 2 for a command line that is not understood, 130 after Ctrl-C, 141 where the reader of
-a pipe went away.
+In: the arguments of a command line. Out: an exit code: 0 for success, 1 for a reported failure, 2
+for an invalid command line, 130 after Ctrl-C, 141 if the reader of a pipe has gone.
 
-Invariant: a command's own room is imported only when that command runs.
+Invariant: the modules of a command are imported only when that command runs.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ columns of the table
   pages     yes: a page index, which lets single pages be skipped by their minima and maxima
   bloom     bytes of bloom filters, which tell for = and IN that a value is not in a row group
 """
-_BROKEN_PIPE = 141  # 128 and the number of SIGPIPE, as shells count
+_BROKEN_PIPE = 141  # 128 plus the number of SIGPIPE, as in shells
 _QUERY_FORMATS: Final = ("table", "csv", "json", "ndjson", "parquet")
 
 
@@ -105,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command.
 
     Args:
-        arguments: The words after the program's name; those of this process by default.
+        arguments: The arguments after the program's name; by default those of this process.
 
     Returns:
         The exit code.
@@ -135,19 +134,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Lets streams that the shell has closed (`>&-`) lead nowhere."""
+    """Redirects streams that the shell has closed (`>&-`) to the null device."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 for good
 
 
 def _silence(stream: TextIO) -> None:
-    """Lets what is left in a stream's buffer go nowhere, also when Python ends."""
+    """Discards what is left in a stream's buffer, also at interpreter exit."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
-    except (OSError, ValueError):  # not a stream of the system, as in tests
+    except (OSError, ValueError):  # not a system stream, as in tests
         pass
 
 
@@ -207,7 +206,7 @@ def _query_command(parsed: argparse.Namespace) -> QueryCommand:
 
 
 class _ShowVersion(argparse.Action):
-    """Prints and exits; a version of argparse's would load the kernels for every command."""
+    """Prints and exits; argparse's own version action would load the kernels every time."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         from lm_datafusion.kernels import kernel_info
@@ -366,7 +365,7 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 
 def _positive(text: str) -> int:
-    """A positive whole number; argparse reports anything else."""
+    """A positive integer; argparse reports anything else."""
     number = int(text.replace("_", ""))
     if number < 1:
         raise ValueError
@@ -374,7 +373,7 @@ def _positive(text: str) -> int:
 
 
 def _count(text: str) -> int:
-    """Zero or a positive whole number."""
+    """A non-negative integer."""
     number = int(text.replace("_", ""))
     if number < 0:
         raise ValueError

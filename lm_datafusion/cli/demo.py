@@ -1,18 +1,17 @@
 """The demo: one file, two selective queries, four readers.
 
-In: a number of rows. Out: a table of times, and the report of what our scan pruned.
+In: a number of rows. Out: a table of times, and a report of what our scan pruned.
 
-1. A sample file is written to a temporary folder, or to one that is kept.
-2. Each query runs with pyarrow.dataset, with DataFusion over the file (as it comes, so without
+1. A sample file is written to a temporary folder, or to a given one.
+2. Each query runs with pyarrow.dataset, with DataFusion over the file (default options, so without
    filter pushdown), with `lm.dataset`, and with DataFusion over `lm.dataset`. The readers take
-   turns, so that a busy moment of the machine hits all of them; the best run counts.
-3. Answers are compared row by row; the demo fails if they differ.
+   turns, so that load on the machine affects all of them; the best run counts.
+3. Results are compared row by row; the demo fails if they differ.
 
-Both queries keep few rows, which lie close together, and ask for many columns: what late reading
-is for. They say nothing about queries that read whole columns anyway, or whose rows are strewn
-over every page.
+Both queries keep a few adjacent rows and many columns: the best case of late materialization. They
+say nothing about queries that read whole columns anyway, or whose rows are spread over every page.
 
-Invariant: whichever reader is faster is named as such.
+Invariant: the faster reader is named, whichever it is.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ OVER_LATE: Final = "DataFusion over lm.dataset"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """One question, in SQL and as PyArrow says it."""
+    """One query, in SQL and as a PyArrow filter."""
 
     title: str
     columns: tuple[str, ...]
@@ -76,13 +75,13 @@ class Timing:
     cpu_s: float = float("inf")
 
     def note(self, wall_s: float, cpu_s: float) -> None:
-        """Takes one more run into account."""
+        """Records one more run."""
         self.wall_s = min(self.wall_s, wall_s)
         self.cpu_s = min(self.cpu_s, cpu_s)
 
 
 def run_demo(*, rows: int, repeats: int, folder: str | None) -> int:
-    """Writes the sample, runs the queries, prints what came of it.
+    """Writes the sample, runs the queries, prints the results.
 
     Args:
         rows: Rows of the sample.
@@ -90,7 +89,7 @@ def run_demo(*, rows: int, repeats: int, folder: str | None) -> int:
         folder: Where to keep the sample; None for a folder that is removed afterwards.
 
     Returns:
-        The exit code: 1 if readers disagree on an answer.
+        The exit code: 1 if the readers' results differ.
     """
     with _sample_folder(folder) as home:
         path = os.path.join(home, FILE_NAME)
@@ -184,7 +183,7 @@ def _ratio(ours_s: float, other_s: float) -> str:
 
 
 def _check_answers(answers: dict[str, pa.Table]) -> bool:
-    """Compares the answers with pyarrow's, in one order and one schema."""
+    """Compares the answers with pyarrow's, in the same order and schema."""
     expected = answers[STOCK].sort_by("event_id")
     wrong = [
         name

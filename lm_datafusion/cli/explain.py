@@ -1,10 +1,10 @@
 """`lm-datafusion explain`: what queries would read, in which order, and why.
 
-In: `QueryCommand`. Out: for each query the plan of its scans, as text or as JSON.
+In: `QueryCommand`. Out: for each query the plan of its scans, as text or JSON.
 
 Definitions (CREATE, DROP, SET) are run, because later statements may need them; queries are not.
 
-Invariant: nothing but footers, indexes and a few pages is read for a query.
+Invariant: only footers, indexes and a few pages are read for a query.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def run_explain(command: QueryCommand) -> int:
         The exit code.
 
     Raises:
-        LateError: A statement that cannot be planned.
+        LateError: A statement cannot be planned.
     """
     statements = load_statements(command)
     session = CommandSession(command.tables, ScanOptions(path=command.path))

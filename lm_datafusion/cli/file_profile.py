@@ -1,13 +1,13 @@
-"""What is known of one Parquet file without reading its data.
+"""What is known about one Parquet file without reading its data.
 
 In: a path. Out: a `FileProfile`: row groups, and a `ColumnProfile` per leaf column with sizes,
 encodings, bounds, dictionaries, page index and bloom filters.
 
-The footer is read, and of each column chunk the page index, the header of the dictionary page
+It reads the footer, and for each column chunk the page index, the header of the dictionary page
 and the header of the bloom filter.
 
-Invariant: "has bounds" and its kin mean that our own pruning uses them, not only that the file
-holds some bytes for them.
+Invariant: "has bounds" and similar names mean that our pruning can use them, not only that the file
+contains them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _HEADER_BYTES: Final = 256
 _BLOOM_HEADER_BYTES: Final = 64
 _LOOKS: Final = 8
 _DICTIONARY_NAMES: Final = frozenset({"PLAIN_DICTIONARY", "RLE_DICTIONARY"})
-# Encodings that say nothing about values: those of levels, and a dictionary page's own.
+# Encodings that say nothing about values: those of levels and of the dictionary page.
 _LEVEL_NAMES: Final = frozenset({"RLE", "BIT_PACKED"})
 
 
@@ -48,9 +48,9 @@ _LEVEL_NAMES: Final = frozenset({"RLE", "BIT_PACKED"})
 class ChunkProfile:
     """One column in one row group.
 
-    `dictionary` is "all", "part", "none", or "unknown" where the writer did not say;
-    `distinct` counts the values of the dictionary. `minimum` and `maximum` are None where they
-    cannot be used. `pages` is known where there is a page index.
+    `dictionary` is "all", "part", "none", or "unknown" if the writer does not say; `distinct`
+    counts the values of the dictionary. `minimum` and `maximum` are None if they cannot be used.
+    `pages` is known if there is a page index.
     """
 
     row_group: int
@@ -75,8 +75,8 @@ class ChunkProfile:
 class ColumnProfile:
     """One leaf column over all row groups.
 
-    `overlap` is the share of row groups that hold a value taken at random, by their bounds;
-    `has_page_bounds` says whether bounds of pages can be used, where there are any.
+    `overlap` is the share of row groups whose bounds include a random value; `has_page_bounds`
+    means that bounds of pages can be used, if there are any.
     """
 
     name: str
@@ -102,12 +102,12 @@ class ColumnProfile:
 
     @property
     def encodings(self) -> tuple[str, ...]:
-        """Encodings of all chunks, each once."""
+        """The distinct encodings of all chunks."""
         return tuple(dict.fromkeys(e for chunk in self.chunks for e in chunk.encodings))
 
     @property
     def codecs(self) -> tuple[str, ...]:
-        """Codecs of all chunks, each once."""
+        """The distinct codecs of all chunks."""
         return tuple(dict.fromkeys(chunk.codec for chunk in self.chunks))
 
     @property
@@ -123,7 +123,7 @@ class ColumnProfile:
 
     @property
     def dictionary(self) -> str:
-        """What all chunks have in common, else "mixed"."""
+        """The value of all chunks if they agree, else "mixed"."""
         states = {chunk.dictionary for chunk in self.chunks}
         return states.pop() if len(states) == 1 else "mixed" if states else "none"
 
@@ -139,7 +139,7 @@ class ColumnProfile:
 
     @property
     def located_count(self) -> int:
-        """Row groups whose pages can be found without reading them."""
+        """Row groups whose pages can be located without reading them."""
         return sum(chunk.has_offset_index for chunk in self.chunks)
 
     @property
@@ -173,13 +173,13 @@ class FileProfile:
 
     @property
     def codecs(self) -> tuple[str, ...]:
-        """Codecs of all columns, each once."""
+        """The distinct codecs of all columns."""
         return tuple(dict.fromkeys(codec for column in self.columns for codec in column.codecs))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageProfile:
-    """One data page; bounds are None where they cannot be used."""
+    """One data page; bounds are None if they cannot be used."""
 
     row_group: int
     page: int
@@ -191,10 +191,10 @@ class PageProfile:
 
 
 def load_profile(path: str) -> FileProfile:
-    """Reads what is known of a file.
+    """Reads the profile of a file.
 
     Raises:
-        CorruptFileError: Not a Parquet file, or a damaged one.
+        CorruptFileError: The file is corrupt or not Parquet.
         UnsupportedFeatureError: It is encrypted.
         StorageError: It cannot be read.
     """
@@ -215,7 +215,7 @@ def load_profile(path: str) -> FileProfile:
 
 
 def load_pages(path: str, column: str) -> list[PageProfile]:
-    """The data pages of a column; from their headers where there is no page index."""
+    """The data pages of a column; from their headers if there is no page index."""
     storage = LocalStorage()
     facts = load_facts(storage, path, ScanOptions())
     leaf = [".".join(leaf.path) for leaf in facts.elements.leaves].index(column)
@@ -227,7 +227,7 @@ def load_pages(path: str, column: str) -> list[PageProfile]:
 
 
 def page_overlap(pages: Sequence[PageProfile]) -> float | None:
-    """As `overlap_share`, with pages for containers."""
+    """As `overlap_share`, for pages."""
     minima, maxima = [page.minimum for page in pages], [page.maximum for page in pages]
     if all(bound is None for bound in minima):
         return None
@@ -235,7 +235,7 @@ def page_overlap(pages: Sequence[PageProfile]) -> float | None:
 
 
 def _sorted_by(facts: FileFacts) -> tuple[str, ...]:
-    """The order the writer declares, if it is that of all row groups."""
+    """The declared sort order, if it is the same in all row groups."""
     names = [".".join(leaf.path) for leaf in facts.elements.leaves]
     orders = {
         tuple(
@@ -278,7 +278,7 @@ def _column(facts: FileFacts, leaf: int, file: OpenFile) -> ColumnProfile:
 def _has_page_bounds(
     facts: FileFacts, leaf: int, file: OpenFile, chunks: Sequence[ChunkProfile]
 ) -> bool:
-    """Whether page bounds of a column can be used, by a look at some of its row groups."""
+    """Whether page bounds of a column can be used, judged by some of its row groups."""
     indexed = [c for c in chunks if c.has_column_index and c.pages is not None]
     some = indexed[:: max(1, len(indexed) // _LOOKS)]
     return any(
@@ -295,7 +295,7 @@ def _row_group_bounds(
     try:
         minima, maxima = statistics.min_values(path), statistics.max_values(path)
     except (pa.ArrowException, ValueError, KeyError, OverflowError):
-        minima = maxima = None  # bounds that are damaged are no bounds
+        minima = maxima = None  # corrupt bounds are not used
     if minima is None or maxima is None:
         return pa.nulls(count), pa.nulls(count)
     return minima, maxima
@@ -338,7 +338,7 @@ def _chunk(
 
 
 def _value_encodings(chunk: ChunkFacts) -> tuple[str, ...]:
-    """Encodings of values: a dictionary page is PLAIN itself, and levels do not count."""
+    """Encodings of values, without those of the dictionary page (PLAIN) and of levels."""
     dictionary = _dictionary(chunk)
     names = [name for name in chunk.encodings if name not in _LEVEL_NAMES]
     if dictionary == "all":
@@ -350,19 +350,19 @@ def _dictionary(chunk: ChunkFacts) -> str:
     names = set(chunk.encodings)
     if not names & _DICTIONARY_NAMES:
         return "none"
-    said = None if chunk.tail is None else chunk.tail.is_all_dictionary
-    if said is None and names <= {"PLAIN_DICTIONARY", *_LEVEL_NAMES}:
+    is_all = None if chunk.tail is None else chunk.tail.is_all_dictionary
+    if is_all is None and names <= {"PLAIN_DICTIONARY", *_LEVEL_NAMES}:
         return "all"
-    return "unknown" if said is None else "all" if said else "part"
+    return "unknown" if is_all is None else "all" if is_all else "part"
 
 
 def _distinct(chunk: ChunkFacts, file: OpenFile) -> int | None:
     """Values of the dictionary, by the header of its page."""
     if not set(chunk.encodings) & _DICTIONARY_NAMES:
         return None
-    place = chunk.byte_range
+    stored = chunk.byte_range
     try:
-        head = file.fetch_ranges([ByteRange(place.offset, min(place.length, _HEADER_BYTES))])[0]
+        head = file.fetch_ranges([ByteRange(stored.offset, min(stored.length, _HEADER_BYTES))])[0]
         header = parse_page_header(head)
     except (ThriftError, StorageError, ValueError):
         return None
@@ -379,14 +379,14 @@ def _null_count(chunk: ChunkFacts) -> int | None:
 
 
 def _bloom_filter_bytes(chunk: ChunkFacts, file: OpenFile) -> int:
-    """Bytes of the bitset; 0 without a filter that can be read."""
+    """Bytes of the bitset; 0 without a readable filter."""
     offset = chunk.metadata.bloom_filter_offset
     if not offset:
         return 0
     available = file.version.size_bytes - offset
     try:
-        place = ByteRange(offset, min(_BLOOM_HEADER_BYTES, available))
-        parsed = parse_bloom_filter_header(file.fetch_ranges([place])[0])
+        header = ByteRange(offset, min(_BLOOM_HEADER_BYTES, available))
+        parsed = parse_bloom_filter_header(file.fetch_ranges([header])[0])
     except (ThriftError, StorageError, ValueError):
         return 0
     return 0 if parsed is None or parsed[0] > available else parsed[0]

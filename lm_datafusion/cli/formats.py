@@ -1,19 +1,18 @@
 """The formats of a result: table, CSV, JSON, newline-delimited JSON, Parquet.
 
-In: a schema and the batches of a result as they come. Out: chunks of bytes (UTF-8), or a Parquet
-file.
+In: a schema and a stream of batches. Out: chunks of bytes (UTF-8), or a Parquet file.
 
-Every format but the table holds one batch at a time. A table holds the rows its widths are taken
-from: those it shows, or the first `SAMPLE_ROWS` where it shows all.
+Every format but the table holds one batch at a time. A table holds the rows that its widths are
+computed from: those it shows, or the first `SAMPLE_ROWS` if it shows all.
 
-* CSV: a header; text in quotes, so that an empty text is not NULL, which is nothing at all;
-  lists, structs and maps as JSON.
-* JSON: an array of objects; `values` says how each type is written. Objects have no key twice:
-  of two columns `id`, the second is `id_2`.
-* Newline-delimited JSON: the same objects, one a line.
+* CSV: a header; text is quoted, so that empty text differs from NULL, which is an empty field;
+  lists, structs and maps are JSON.
+* JSON: an array of objects; `values` defines how each type is written. Keys are unique: of two
+  columns `id`, the second becomes `id_2`.
+* Newline-delimited JSON: the same objects, one per line.
 
-Invariant: what is written is a prefix of the whole result at any time, and the whole of it once
-the batches have ended.
+Invariant: the output is a prefix of the whole result at any time, and complete once the batches
+have ended.
 """
 
 from __future__ import annotations
@@ -46,14 +45,14 @@ _SLICE_ROWS: Final = 1_000  # a pipe into `head` ends after one slice, not after
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLayout:
-    """How much of a result a table shows; None for all rows, or lines of any width."""
+    """How much of a result a table shows; None for all rows, or for any width."""
 
     max_rows: int | None = None
     width: int | None = None
 
 
 def table_chunks(schema: pa.Schema, batches: Batches, layout: TableLayout) -> Chunks:
-    """A box around the rows, and a line that counts them."""
+    """A box around the rows, and a line with their count."""
     stream = iter(batches)
     limit = SAMPLE_ROWS if layout.max_rows is None else layout.max_rows
     first, left = _first_rows(stream, limit)
@@ -67,7 +66,7 @@ def table_chunks(schema: pa.Schema, batches: Batches, layout: TableLayout) -> Ch
             yield _lines(map(box.line, rows))
     yield _lines(box.rule())
     if layout.max_rows is not None:
-        # The rows are on the screen by now; to count the others may take its time.
+        # The rows are already on the screen; counting the others may take a while.
         hidden = sum(batch.num_rows for batch in itertools.chain(left, stream))
     yield _lines([_count_line(count, hidden, box)])
 
@@ -91,16 +90,16 @@ def json_chunks(schema: pa.Schema, batches: Batches) -> Chunks:
 
 
 def ndjson_chunks(schema: pa.Schema, batches: Batches) -> Chunks:
-    """One object a line."""
+    """One object per line."""
     for objects in _json_objects(schema, batches):
         yield _lines(objects)
 
 
 def write_parquet(schema: pa.Schema, batches: Batches, path: str) -> None:
-    """A Parquet file with a page index, so that what is written can be pruned well.
+    """A Parquet file with a page index, so that it can be pruned well.
 
     Raises:
-        OptionError: Two columns have the same name, which readers could not tell apart.
+        OptionError: Two columns have the same name, so readers could not distinguish them.
     """
     twice = [name for name in schema.names if schema.names.count(name) > 1]
     if twice:
@@ -114,19 +113,19 @@ def write_parquet(schema: pa.Schema, batches: Batches, path: str) -> None:
 
 @contextlib.contextmanager
 def replacing(path: str) -> Iterator[str]:
-    """A place to write a file; it becomes the file only when all went well.
+    """A temporary path to write to; it replaces the file on success.
 
-    A device or a pipe is written to as it is.
+    A device or a pipe is written to directly.
     """
     if os.path.exists(path) and not os.path.isfile(path):
         yield path
         return
-    place = os.path.realpath(path)  # a link goes on leading to the file
-    draft = f"{place}.{os.getpid()}.part"
+    target = os.path.realpath(path)  # a symbolic link stays a link
+    draft = f"{target}.{os.getpid()}.part"
     DRAFTS.add(draft)
     try:
         yield draft
-        os.replace(draft, place)
+        os.replace(draft, target)
     finally:
         DRAFTS.discard(draft)
         with contextlib.suppress(FileNotFoundError):
@@ -160,7 +159,7 @@ def _slices(batches: Batches) -> Iterator[pa.RecordBatch]:
 def _first_rows(
     stream: Iterator[pa.RecordBatch], limit: int
 ) -> tuple[list[list[str]], list[pa.RecordBatch]]:
-    """The cells of the first rows, and what is left of the last batch they came from."""
+    """The cells of the first rows, and the rest of the last batch."""
     rows: list[list[str]] = []
     for batch in stream:
         wanted = limit - len(rows)
@@ -217,7 +216,7 @@ def _json_objects(schema: pa.Schema, batches: Batches) -> Iterator[list[str]]:
 
 
 def _unique(names: Sequence[str]) -> list[str]:
-    """Names of which none is there twice: a second `id` becomes `id_2`."""
+    """Unique names: a second `id` becomes `id_2`."""
     taken, unique = set(names), []
     seen: set[str] = set()
     for name in names:
@@ -252,7 +251,7 @@ def _csv_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def _csv_column(column: pa.Array) -> pa.Array:
-    """A column that pyarrow's CSV writer writes as this module says."""
+    """A column that pyarrow's CSV writer writes as described above."""
     if _is_plain_csv(column.type):
         return column
     values = plain_values(column)
@@ -264,6 +263,6 @@ def _csv_column(column: pa.Array) -> pa.Array:
 
 
 def _storable(schema: pa.Schema) -> pa.Schema:
-    """Text and bytes in the types that every reader knows."""
+    """The schema with text and bytes in types that every reader supports."""
     plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
     return pa.schema([f.with_type(plain.get(f.type, f.type)) for f in schema])

@@ -1,9 +1,9 @@
-"""`lm-datafusion inspect`: how a Parquet file is laid out, and what of it can be skipped.
+"""`lm-datafusion inspect`: the layout of a Parquet file, and what can be pruned.
 
-In: `InspectCommand`. Out: text that fits a line of 100 places, or JSON.
+In: `InspectCommand`. Out: text in lines of up to 100 characters, or JSON.
 
 Columns that can be pruned in the same way are described together: a file has a hundred columns,
-but seldom more than a handful of kinds.
+but rarely more than a handful of kinds.
 
 Invariant: a file that cannot be read is one line on standard error; the others are described,
 and the exit code is 1.
@@ -59,7 +59,7 @@ _SHORT_ENCODINGS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectCommand:
-    """What `inspect` is asked for; no `columns` means all."""
+    """The arguments of `inspect`; no `columns` means all."""
 
     files: tuple[str, ...]
     columns: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ def run_inspect(command: InspectCommand) -> int:
 
 
 def _loads(command: InspectCommand) -> Iterator[Callable[[], str]]:
-    """One call per file, which describes it; or says why a source has no files."""
+    """One call per file that describes it, or reports why a source has no files."""
     for source in command.files:
         try:
             paths = _load_paths(source)
@@ -116,7 +116,7 @@ def _load_text(path: str, command: InspectCommand) -> str:
 
 
 def _chosen(profile: FileProfile, names: Sequence[str]) -> FileProfile:
-    """A profile of some columns; the name of a struct stands for its fields."""
+    """A profile of some columns; the name of a struct selects all its fields."""
     chosen: list[ColumnProfile] = []
     for name in names:
         found = [c for c in profile.columns if c.name == name or c.name.startswith(f"{name}.")]
@@ -315,12 +315,12 @@ def _page_list(column: ColumnProfile, path: str) -> list[str]:
     is_right = [True, True, True, True, True, False, False]
     title = f"Pages of {visible(column.name)}"
     if not pages:
-        return [f"{title}: their rows cannot be told without decoding them"]
+        return [f"{title}: their rows are unknown without decoding them"]
     return [title, *plain_table(names, rows, is_right=is_right, width=_width())]
 
 
 def _verdicts(profile: FileProfile) -> list[str]:
-    """What can be pruned; columns of the same kind together."""
+    """What can be pruned, grouped by kinds of columns."""
     groups: dict[Advice, list[str]] = {}
     for column in profile.columns:
         groups.setdefault(advise(column), []).append(visible(column.name))
@@ -334,7 +334,7 @@ def _verdicts(profile: FileProfile) -> list[str]:
 
 
 def _is_shuffled(profile: FileProfile) -> bool:
-    """Whether no column puts the row groups in an order."""
+    """Whether no column orders the row groups."""
     overlaps = [column.overlap for column in profile.columns if column.overlap is not None]
     return bool(overlaps) and min(overlaps) > LITTLE
 
@@ -356,7 +356,7 @@ def _bound_cell(value: object, column: ColumnProfile) -> str:
 
 
 def _bound(value: object, column: ColumnProfile) -> object:
-    """A bound as a plain value: text where the column is text."""
+    """A bound as a plain value: text if the column is text."""
     if isinstance(value, bytes):
         is_text = "string" in column.data_type or "str" in column.data_type
         return value.decode(errors="replace") if is_text else value.hex()

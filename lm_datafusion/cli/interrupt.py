@@ -1,13 +1,13 @@
-"""Ctrl-C that ends a command also where Python cannot hear it.
+"""Makes Ctrl-C end a command even while native code is running.
 
-In: SIGINT. Out: a KeyboardInterrupt, as ever; or, if nobody takes notice of it for `GRACE_S`, the
-end of the process with exit code 130.
+In: SIGINT. Out: a KeyboardInterrupt, as usual; or, if it is not handled within `GRACE_S`, the end
+of the process with exit code 130.
 
-Python raises KeyboardInterrupt between two of its own steps. DataFusion looks for signals too,
-but only when a task yields, and a join of millions of rows may not yield for a minute. So a
-thread waits for the signal beside it, counts to two, removes half-written files and exits.
+Python raises KeyboardInterrupt between two bytecode instructions. DataFusion checks for signals
+too, but only when a task yields, and a join of millions of rows may not yield for a minute. So a
+separate thread waits for the signal, waits two seconds, removes partial files and exits.
 
-Invariant: what `DRAFTS` names is gone when the process is.
+Invariant: the files in `DRAFTS` are removed when the process ends.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import sys
 import threading
 from typing import Final, Self
 
-INTERRUPTED: Final = 130  # 128 and the number of SIGINT, as shells count
+INTERRUPTED: Final = 130  # 128 plus the number of SIGINT, as in shells
 GRACE_S: Final = 2.0
-# Files that are being written and are worth nothing unless they are finished.
+# Files being written, which are useless unless complete.
 DRAFTS: Final[set[str]] = set()
 
 
 class Interruptible:
-    """While it is entered, SIGINT ends the process in a bounded time."""
+    """While entered, SIGINT ends the process in bounded time."""
 
     def __init__(self) -> None:
         self._is_over = threading.Event()
@@ -37,7 +37,7 @@ class Interruptible:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is not threading.main_thread():
-            return self  # signals are the business of the main thread
+            return self  # only the main thread handles signals
         self._sockets = receiver, sender = socket.socketpair()
         sender.setblocking(False)
         self._previous = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
@@ -62,7 +62,7 @@ class Interruptible:
 
 
 def _end() -> None:
-    """Ends the process, whatever its other threads are doing."""
+    """Ends the process, regardless of its other threads."""
     for draft in list(DRAFTS):
         with contextlib.suppress(OSError):
             os.remove(draft)

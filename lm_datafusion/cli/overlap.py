@@ -1,22 +1,21 @@
-"""How well minima and maxima tell containers apart.
+"""How well minima and maxima separate containers.
 
-In: the bounds of row groups (or of pages), and how many values each holds. Out: the share of
-containers that a look-up of one value has to read.
+In: the bounds of row groups (or of pages), and the number of values in each. Out: the share of
+containers that a lookup of one value has to read.
 
-A value of the column is taken at random: a container by the number of its values, then a place
-between its minimum and its maximum, all places alike. What is counted is the share of containers
-whose bounds hold that place:
+A random value is drawn: a container in proportion to its values, then a point between its minimum
+and its maximum, uniformly. The result is the share of containers whose bounds include that point:
 
     sorted     [--][--][--][--]           1 in 4
     shuffled   [------------] four times  all 4
 
-Text has no distances, so the eight bytes after the longest common beginning of all bounds stand
-for it, as a number.
+Text has no distances, so the eight bytes after the longest common prefix of all bounds are used as
+a number.
 
-Why not compare bounds with bounds: bounds of shuffled data lie close to each other at both ends,
-and half of them look as if they told something.
+Why not compare bounds with bounds: bounds of shuffled data are close to each other at both ends,
+and half of them would seem useful.
 
-Invariant: 0 < share <= 1; None where no container has bounds.
+Invariant: 0 < share <= 1; None if no container has bounds.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float64]
 
-# As many containers are looked up in all others; more would take time and tell no more.
+# The number of containers compared with all others; more would take longer and add nothing.
 _SAMPLE: Final = 256
 _KEY_BYTES: Final = 8
 
@@ -41,22 +40,22 @@ _KEY_BYTES: Final = 8
 def overlap_share(
     minima: pa.Array, maxima: pa.Array, value_counts: Sequence[int] | npt.NDArray[np.int64]
 ) -> float | None:
-    """The share of containers that hold a value taken at random, by their bounds.
+    """The share of containers whose bounds include a random value.
 
     Args:
         minima: One per container, null where unknown.
         maxima: Likewise.
-        value_counts: Values of each container; those without any hold no bounds to count.
+        value_counts: Values of each container; those without any are ignored.
 
     Returns:
-        The share of those containers that have values; one without bounds holds every value.
+        The share of containers with values; a container without bounds includes every value.
     """
     counts = np.asarray(value_counts, dtype=np.float64)
     is_known = np.asarray(minima.is_valid()) & np.asarray(maxima.is_valid()) & (counts > 0)
     known = np.flatnonzero(is_known)
     if not len(known):
         return None
-    low, high = _places(minima.take(pa.array(known)), maxima.take(pa.array(known)))
+    low, high = _fractions(minima.take(pa.array(known)), maxima.take(pa.array(known)))
     sampled = np.unique(np.linspace(0, len(known) - 1, _SAMPLE).round().astype(np.int64))
     hits = _hits(low[sampled], high[sampled], low, high)
     unknown_count = int((counts > 0).sum()) - len(known)
@@ -65,7 +64,7 @@ def overlap_share(
 
 
 def is_ascending(minima: pa.Array, maxima: pa.Array) -> bool:
-    """Whether each container begins where the one before it ends, or later."""
+    """Whether each container begins at or after the end of the one before."""
     lows, highs = minima.to_pylist(), maxima.to_pylist()
     if len(lows) < 2 or None in lows or None in highs:  # noqa: PLR2004 one container has no order
         return False
@@ -74,7 +73,7 @@ def is_ascending(minima: pa.Array, maxima: pa.Array) -> bool:
 
 
 def _hits(low: Floats, high: Floats, lows: Floats, highs: Floats) -> Floats:
-    """For each of some ranges, how many of all ranges a place of it is in, on average."""
+    """For each of some ranges, how many of all ranges include a point of it, on average."""
     shared = np.minimum.outer(high, highs) - np.maximum.outer(low, lows)
     length = (high - low)[:, None]
     is_point = length <= 0
@@ -84,7 +83,7 @@ def _hits(low: Floats, high: Floats, lows: Floats, highs: Floats) -> Floats:
     return np.asarray(inside.sum(axis=1), dtype=np.float64)
 
 
-def _places(minima: pa.Array, maxima: pa.Array) -> tuple[Floats, Floats]:
+def _fractions(minima: pa.Array, maxima: pa.Array) -> tuple[Floats, Floats]:
     """Bounds as numbers between 0 and 1."""
     if pa.types.is_binary(minima.type):
         both = _text_numbers(minima.to_pylist() + maxima.to_pylist())
@@ -92,12 +91,12 @@ def _places(minima: pa.Array, maxima: pa.Array) -> tuple[Floats, Floats]:
         both = _numbers(minima, maxima)
     smallest, largest = min(both), max(both)
     span = (largest - smallest) or 1
-    places = np.array([float((value - smallest) / span) for value in both])
-    return places[: len(minima)], places[len(minima) :]
+    fractions = np.array([float((value - smallest) / span) for value in both])
+    return fractions[: len(minima)], fractions[len(minima) :]
 
 
 def _text_numbers(bounds: list[bytes]) -> list[int]:
-    """The bytes after the common beginning, as numbers in the same order."""
+    """The bytes after the common prefix, as numbers in the same order."""
     first, last = min(bounds), max(bounds)  # what these share, all share
     start = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), None)
     start = min(len(first), len(last)) if start is None else start
@@ -106,7 +105,7 @@ def _text_numbers(bounds: list[bytes]) -> list[int]:
 
 
 def _numbers(minima: pa.Array, maxima: pa.Array) -> list[Any]:
-    """Bounds as exact numbers where they are integers; infinities at the ends of what is finite."""
+    """Bounds as numbers, exact for integers; infinities become the finite extremes."""
     both = pa.concat_arrays([minima, maxima])
     types = pa.types
     if types.is_temporal(both.type):

@@ -1,13 +1,13 @@
-"""What a long query is doing, on one line of the terminal that comes and goes.
+"""The progress of a long query, on one temporary line of the terminal.
 
-In: rows and batches as they are received. Out: a line on standard error, from half a second on,
-if that is a terminal.
+In: rows and batches as they arrive. Out: a line on standard error after half a second, if that is a
+terminal.
 
-The line says what can be measured: the time, the bytes this process has read (where the system
-counts them), the rows received. A bar is drawn only where the plan says how much may be read at
-most; a scan that prunes well ends before the bar is full.
+The line shows what can be measured: the time, the bytes this process has read (if the system counts
+them), the rows received. A bar is drawn only if the plan bounds the bytes to read; a scan that
+prunes well ends before the bar is full.
 
-Invariant: the line is gone whenever something else is written.
+Invariant: the line is cleared before anything else is written.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SIZES: Final = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
 class Progress:
-    """Counts what a query hands over, and shows it while it takes long."""
+    """Counts what a query returns, and shows it if the query takes long."""
 
     def __init__(self, most_bytes: int = 0, stream: TextIO | None = None) -> None:
         self.rows = 0
@@ -63,7 +63,7 @@ class Progress:
             pass
 
     def counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same batches; each is counted when it comes."""
+        """The same batches, counted as they arrive."""
         for batch in batches:
             self.rows += batch.num_rows
             self.batches += 1
@@ -71,7 +71,7 @@ class Progress:
 
     @contextlib.contextmanager
     def hidden(self) -> Iterator[None]:
-        """Keeps the line away while something else is written."""
+        """Hides the line while something else is written."""
         with self._lock:
             if self._is_drawn:
                 self._write(_ERASE)
@@ -79,7 +79,7 @@ class Progress:
             yield
 
     def line(self) -> str:
-        """The line as it is now."""
+        """The current line."""
         parts = [f"{time.perf_counter() - self._started:.1f} s"]
         read = _bytes_read()
         if read is not None and self._first_byte is not None:
@@ -104,13 +104,13 @@ class Progress:
                 self._is_drawn = True
 
     def _write(self, text: str) -> None:
-        with contextlib.suppress(OSError, ValueError):  # a terminal that went away
+        with contextlib.suppress(OSError, ValueError):  # the terminal is gone
             self._stream.write(text)
             self._stream.flush()
 
 
 def size_text(length_bytes: float) -> str:
-    """A number of bytes in a unit that suits it."""
+    """A number of bytes in a suitable unit."""
     for unit, name in _SIZES:
         if length_bytes >= unit:
             return f"{length_bytes / unit:.1f} {name}"
@@ -118,7 +118,7 @@ def size_text(length_bytes: float) -> str:
 
 
 def _bytes_read() -> int | None:
-    """Bytes this process has read from files so far, cached ones too; None if nobody counts."""
+    """Bytes this process has read from files so far, cached or not; None if unknown."""
     try:
         with open(_READ_COUNTER, encoding="ascii") as counters:
             return int(counters.readline().removeprefix("rchar:"))

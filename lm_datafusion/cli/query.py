@@ -1,14 +1,14 @@
-"""`lm-datafusion sql`: runs statements and writes what they answer.
+"""`lm-datafusion sql`: runs statements and writes their results.
 
-In: `QueryCommand`, the arguments as values. Out: results on standard output or in a file; times
-and scan reports on standard error.
+In: `QueryCommand`, the parsed arguments. Out: results on standard output or in a file; times and
+scan reports on standard error.
 
-1. Texts (files, then `-c`, else standard input) are cut into statements.
-2. Each statement runs when those before it have ended, in one session.
-3. A result that has columns is written as it comes. Several results follow each other: CSV with
-   an empty line between them, JSON array by array.
+1. Texts (files, then `-c`, else standard input) are split into statements.
+2. The statements run one by one, in one session.
+3. A result with columns is written as it arrives. Several results are concatenated: CSV with an
+   empty line between them, JSON as one array each.
 
-Invariant: a file asked for with `-o` is there in whole, or as it was before.
+Invariant: the file of `-o` is either complete or unchanged.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ STANDARD_INPUT: Final = "-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryCommand:
-    """What `sql` and `explain` are asked for.
+    """The arguments of `sql` and `explain`.
 
     Attributes:
-        files: Files of SQL; `-` is standard input.
+        files: SQL files; `-` is standard input.
         commands: SQL of the command line, run after the files.
         tables: Pairs of a name and a path.
         path: Which reader serves the tables.
-        format: Of the output; None for the suffix of `output`, else a table.
+        format: Of the output; None to use the suffix of `output`, else a table.
         output: A file to write to.
-        max_rows: Rows a table shows; 0 for all, None for what suits the output.
-        shows_timing: Whether to say how long each statement took.
-        shows_reports: Whether to say what each scan read.
+        max_rows: Rows a table shows; 0 for all, None to choose by the output.
+        shows_timing: Whether to print how long each statement took.
+        shows_reports: Whether to print what each scan read.
     """
 
     files: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ def run_sql(command: QueryCommand) -> int:
         The exit code.
 
     Raises:
-        LateError: A statement that fails; those before it have been run.
+        LateError: A statement fails; those before it have been run.
     """
     format_name = _format_of(command)
     statements = load_statements(command)
@@ -107,7 +107,7 @@ def _run(
         if len(schema):
             results.write(schema, batches, progress)
         else:
-            for _ in batches:  # a definition: it is run by looking at its end
+            for _ in batches:  # a definition: reading to the end runs it
                 pass
     wall_s, cpu_s = time.perf_counter() - started, time.process_time() - cpu_started
     if command.shows_reports:
@@ -119,12 +119,12 @@ def _run(
 
 
 def _most_bytes(session: CommandSession, statement: str) -> int:
-    """What the plan says will be read at most; 0 where it says nothing."""
+    """The most bytes that the plan will read; 0 if unknown."""
     if not is_query(statement):
         return 0
     try:
         references = session.context.explain_scan(statement).to_dict()
-    except Exception:  # noqa: BLE001 the statement itself will say it better
+    except Exception:  # noqa: BLE001 the statement itself will report it better
         return 0
     most = [int(reference.get("bytes_estimated") or 0) for reference in references]
     return sum(most) if all(most) else 0
@@ -140,7 +140,7 @@ def _print_reports(session: CommandSession) -> None:
 
 @dataclass(slots=True)
 class Results:
-    """Where results go, one behind the other."""
+    """The output of consecutive results."""
 
     format: str
     layout: TableLayout
@@ -151,7 +151,7 @@ class Results:
     def write(
         self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], progress: Progress
     ) -> None:
-        """Writes one result as it comes."""
+        """Writes one result as it arrives."""
         self.count += 1
         if self.parquet_path is not None:
             if self.count > 1:
@@ -167,7 +167,7 @@ class Results:
             self._put(chunk, progress)
 
     def check_complete(self) -> None:
-        """Raises if a file cannot be made because nothing was to be written."""
+        """Raises if the output file was not written because no statement had a result."""
         if self.parquet_path is not None and not self.count:
             raise OptionError("no statement has a result that could be written")
 
@@ -222,8 +222,8 @@ def load_statements(command: QueryCommand) -> list[tuple[str, str]]:
     """The statements of all files and of the command line, in this order.
 
     Returns:
-        Pairs of a label and a statement; the label says where it comes from, and is empty where
-        there is only one.
+        Pairs of a label and a statement; the label gives the source, and is empty if there is only
+        one.
     """
     files, is_piped = command.files, not sys.stdin.isatty()
     if not files and not command.commands:

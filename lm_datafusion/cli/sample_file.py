@@ -2,12 +2,12 @@
 
 In: a path and a number of rows. Out: the file; the same rows each time.
 
-Events come in the order of time. A user's events lie close together, as visits do, but user ids
-are scattered numbers, so that only the bloom filter can tell where one is. Status 503 comes in
-short outages, and now and then alone. Twenty filler columns (numbers and text) stand for
-everything a log carries and a query seldom asks for.
+Events are ordered by time. A user's events are close together, like visits, but user ids are
+scattered numbers, so that only the bloom filter can locate one. Status 503 comes in short outages,
+and occasionally alone. Twenty filler columns (numbers and text) represent everything that a log
+contains and a query rarely needs.
 
-Invariant: `event_id` is the number of the row, so any answer can be put in one order.
+Invariant: `event_id` is the row number, so any answer can be sorted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TEXT_FILLERS: Final = tuple(f"header_{i:02}" for i in range(10))
 _SEED: Final = 20_240_501
 _FIRST_EVENT_S: Final = 1_714_521_600  # 2024-05-01
 _VISIT_EVENTS: Final = 32  # events of one user
-_OVERLAP_VISITS: Final = 500  # users who are on the site at one time
+_OVERLAP_VISITS: Final = 500  # users on the site at the same time
 _STATUSES: Final = (200, 301, 304, 404, 500)
 _STATUS_WEIGHTS: Final = (0.90, 0.03, 0.03, 0.03, 0.01)
 _OUTAGE_EVERY: Final = 700_000  # events from one outage to the next
@@ -43,7 +43,7 @@ _LONE_SHARE: Final = 1e-5  # of all other events fail
 _SECTIONS: Final = ("news", "shop/item", "shop/basket", "checkout", "account", "help", "search")
 _SECTION_WEIGHTS: Final = (0.35, 0.30, 0.08, 0.02, 0.10, 0.05, 0.10)
 _HEADER_POOL: Final = 5_000  # distinct values of a text filler
-# An odd multiplier maps numbers one to one onto scattered numbers of 64 bits.
+# An odd multiplier maps numbers one-to-one to scattered 64-bit numbers.
 _SCATTER: Final = np.uint64(0x9E3779B97F4A7C15)
 
 SCHEMA: Final = pa.schema(
@@ -71,8 +71,8 @@ def write_sample(path: str, rows: int, on_progress: Callable[[int], None]) -> No
     """Writes the sample file.
 
     Args:
-        path: Where to; a file there is replaced.
-        rows: How many rows.
+        path: Where to write; an existing file is replaced.
+        rows: The number of rows.
         on_progress: Called after each row group with the rows written so far.
     """
     random = np.random.default_rng(_SEED)
@@ -85,12 +85,12 @@ def write_sample(path: str, rows: int, on_progress: Callable[[int], None]) -> No
 
 
 def user_of(visit: int) -> int:
-    """The id of the user who made a visit; visits are numbered in the order of time."""
+    """The id of the user of a visit; visits are numbered by time."""
     return int(_user_ids(np.array([visit]))[0])
 
 
 def middle_visit(rows: int) -> int:
-    """A visit in the middle of a sample of so many rows."""
+    """A visit in the middle of a sample of `rows` rows."""
     return rows // _VISIT_EVENTS // 2
 
 
@@ -109,7 +109,7 @@ def _writer_options() -> dict[str, Any]:
 def _events(start: int, stop: int, random: np.random.Generator, pools: _Pools) -> pa.Table:
     count = stop - start
     event_id = np.arange(start, stop)
-    # About 50 events a second, in order: each at its place in time plus less than a place.
+    # About 50 events a second, in order: each at its time slot plus less than a slot.
     event_ms = _FIRST_EVENT_S * 1000 + event_id * 20 + random.integers(0, 20, count)
     visit = event_id // _VISIT_EVENTS + random.integers(0, _OVERLAP_VISITS, count)
     columns: list[pa.Array] = [
@@ -135,7 +135,7 @@ def _statuses(
     event_id: npt.NDArray[np.int64], random: np.random.Generator
 ) -> npt.NDArray[np.int16]:
     usual = random.choice(_STATUSES, len(event_id), p=_STATUS_WEIGHTS)
-    # The first outage comes early, so that small samples have one too.
+    # The first outage is early, so that small samples have one too.
     is_outage = (event_id + _OUTAGE_EVERY - _OUTAGE_EVENTS) % _OUTAGE_EVERY < _OUTAGE_EVENTS
     fails = random.random(len(event_id)) < np.where(is_outage, _OUTAGE_SHARE, _LONE_SHARE)
     return np.where(fails, 503, usual).astype(np.int16)

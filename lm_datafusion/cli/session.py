@@ -1,16 +1,16 @@
 """The session of a command: tables by name, and files named in the SQL itself.
 
 In: pairs of a name and a path; statements. Out: a `SessionContext`, and statements in which
-quoted paths have become names of tables.
+quoted paths are replaced by table names.
 
-`FROM 'logs/hits.parquet'` becomes `FROM "__file_1" AS "hits"`: it reads that file (a folder or a
-glob the same way), and `hits.url` names a column of it. In double quotes only what looks like a
-path is one, for those are the quotes of names. What leads to no file is left to DataFusion, which
-says that it knows no such table.
+`FROM 'logs/hits.parquet'` becomes `FROM "__file_1" AS "hits"`: it reads that file (or a folder or
+glob), and `hits.url` is one of its columns. In double quotes, which quote names, only text that
+looks like a path is a path. A path without a file is left to DataFusion, which reports an unknown
+table.
 
 Why not a table called `hits`: a view or a WITH of the statement may have that name.
 
-Invariant: a name that the statement or the session gives to something else is never a file.
+Invariant: a name that the statement or the session defines is never a file.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class CommandSession:
             self._register(name.lower(), path)  # as SQL reads an unquoted name
 
     def with_tables(self, statement: str) -> str:
-        """A statement in which each path is the name of a table."""
+        """The statement with each path replaced by a table name."""
         parts, position = [], 0
         aliases: set[str] = set()
         for quoted in quoted_tables(statement):
@@ -71,14 +71,14 @@ class CommandSession:
         """Begins a statement.
 
         Args:
-            statement: One statement, in which paths are tables already.
-            label: What errors call it.
+            statement: One statement, with paths already replaced.
+            label: Its name in errors.
 
         Returns:
-            The schema of its result, and the batches as they come.
+            The schema of its result, and a stream of batches.
 
         Raises:
-            SqlError: What DataFusion says; from the batches, too.
+            SqlError: DataFusion's error; also raised by the batches.
         """
         with as_sql_error(label):
             frame = self.context.sql(statement)
@@ -113,22 +113,22 @@ class CommandSession:
 
 
 @contextlib.contextmanager
-def as_sql_error(place: str = "") -> Iterator[None]:
-    """Turns what DataFusion raises, of whatever type, into a `SqlError` with its message.
+def as_sql_error(prefix: str = "") -> Iterator[None]:
+    """Converts any exception of DataFusion to a `SqlError` with its message.
 
     Args:
-        place: What the message begins with: a statement, a file.
+        prefix: The beginning of the message: a statement, a file.
     """
     try:
         yield
     except (LateError, BrokenPipeError):
-        raise  # says enough by itself
+        raise  # clear enough
     except Exception as error:
-        raise SqlError(f"{place}: {error}" if place else str(error)) from error
+        raise SqlError(f"{prefix}: {error}" if prefix else str(error)) from error
 
 
 def _alias(path: str, taken: set[str]) -> str:
-    """The name of a file without its suffix, as SQL writes names; with a number if it is taken."""
+    """The name of a file without its suffix, as a SQL name; with a number if taken."""
     stem = os.path.splitext(os.path.basename(os.path.normpath(path)))[0]
     stem = re.sub(r"\W+", "_", stem).strip("_").lower() or "file"
     alias, number = stem, 1
@@ -139,7 +139,7 @@ def _alias(path: str, taken: set[str]) -> str:
 
 
 def _load_paths(path: str) -> list[str]:
-    """The files of a path: one, those of a folder, or those a glob stands for."""
+    """The files of a path: one, those of a folder, or those that match a glob."""
     storage = LocalStorage()
     if os.path.isfile(path):
         return [path]
@@ -147,7 +147,7 @@ def _load_paths(path: str) -> list[str]:
 
 
 def _options(path: str, files: list[str]) -> dict[str, Any]:
-    """What DataFusion must be told: another suffix, and columns that are names of folders."""
+    """Options for DataFusion: another suffix, and partition columns from folder names."""
     options: dict[str, Any] = {}
     if not any(file.endswith(_PARQUET) for file in files):
         options["file_extension"] = os.path.splitext(files[0])[1]

@@ -1,16 +1,16 @@
-"""SQL text cut into statements, and the files that a statement names in place of tables.
+"""Splits SQL text into statements, and finds the files that a statement names as tables.
 
-In: the text of a file or of `-c`. Out: statements without their `;`, and the places of quoted
+In: the text of a file or of `-c`. Out: statements without their `;`, and the positions of quoted
 names that may be paths.
 
-Only the outermost grammar is read: strings (`'..'`, `E'..'`, `$tag$..$tag$`), quoted names
-(`".."`, and the same in backticks), comments (`--` and nested `/* */`), words. A `;` inside any
-of them ends nothing.
+Only tokens are read: strings (`'..'`, `E'..'`, `$tag$..$tag$`), quoted names (`".."`, and the same
+in backticks), comments (`--` and nested `/* */`), words. A `;` inside any of them does not end a
+statement.
 
-Why not a parser: what DataFusion understands and a parser does not must still reach DataFusion,
-character for character.
+Why not a parser: text that DataFusion understands and a parser does not must still reach
+DataFusion, character for character.
 
-Invariant: statements, put together again with what stood between them, are the text.
+Invariant: statements, joined by the text between them, are the original text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# What is left open at the end of the text ends there; DataFusion says what is wrong with it.
+# An unterminated token ends with the text; DataFusion reports the error.
 _TOKEN: Final = re.compile(
     r"""
       (?P<space>\s+|--[^\n]*)
@@ -40,8 +40,8 @@ _TOKEN: Final = re.compile(
 _COMMENT_EDGE: Final = re.compile(r"/\*|\*/")
 _QUERY_WORDS: Final = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE"})
 _DEFINING_WORDS: Final = frozenset({"CREATE", "DROP", "SET", "RESET"})
-# Words that can follow a table and are not its alias; a comma after them names no table. One
-# that is missing here would be taken for an alias, and columns of the file for unqualified ones.
+# Words that can follow a table and are not its alias; after them a comma does not name a table. A
+# missing word would be taken for an alias, and the columns of the file could not be qualified.
 _CLAUSE_WORDS: Final = frozenset(
     [
         "WHERE",
@@ -90,7 +90,7 @@ class _Token:
 
 @dataclass(frozen=True, slots=True)
 class QuotedTable:
-    """A quoted name where a table is expected, and its place in the text."""
+    """A quoted name where a table is expected, and its position in the text."""
 
     name: str
     start: int
@@ -100,7 +100,7 @@ class QuotedTable:
 
 
 def split_statements(text: str) -> list[str]:
-    """Cuts text at each `;` that ends a statement; what holds only comments is left out."""
+    """Splits text at each `;` that ends a statement; drops parts with only comments."""
     statements = []
     start, has_content = 0, False
     for token in _tokens(text):
@@ -116,12 +116,12 @@ def split_statements(text: str) -> list[str]:
 
 
 def is_query(statement: str) -> bool:
-    """Whether a statement asks for rows and does nothing else."""
+    """Whether a statement only queries rows."""
     return _first_word(statement) in _QUERY_WORDS
 
 
 def is_definition(statement: str) -> bool:
-    """Whether a statement changes the session: what later statements may lean on."""
+    """Whether a statement changes the session, which later statements may depend on."""
     return _first_word(statement) in _DEFINING_WORDS
 
 
@@ -130,7 +130,7 @@ def quoted_tables(statement: str) -> list[QuotedTable]:
     found = []
     expects_table, words_after = False, None
     tokens = [token for token in _tokens(statement) if token.kind != "space"]
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         text = statement[token.start : token.stop]
         if expects_table and token.kind in ("string", "name"):
             found.append(
@@ -139,12 +139,12 @@ def quoted_tables(statement: str) -> list[QuotedTable]:
                     start=token.start,
                     stop=token.stop,
                     is_string=token.kind == "string",
-                    has_alias=_is_alias(statement, tokens[place + 1 : place + 2]),
+                    has_alias=_is_alias(statement, tokens[index + 1 : index + 2]),
                 )
             )
             expects_table, words_after = False, 0
         elif token.kind == "word":
-            before = tokens[place - 1] if place else token
+            before = tokens[index - 1] if index else token
             expects_table = _is_before_table(text, statement[before.start : before.stop])
             words_after = _words_after(words_after, text)
         elif token.kind == "name" and words_after is not None:
@@ -156,7 +156,7 @@ def quoted_tables(statement: str) -> list[QuotedTable]:
 
 
 def _is_alias(statement: str, following: list[_Token]) -> bool:
-    """Whether what follows a table gives it another name."""
+    """Whether a table is followed by an alias."""
     for token in following:
         word = statement[token.start : token.stop].upper()
         return token.kind == "name" or (token.kind == "word" and word not in _CLAUSE_WORDS)
@@ -170,7 +170,7 @@ def _is_before_table(word: str, previous: str) -> bool:
 
 
 def _words_after(count: int | None, word: str) -> int | None:
-    """How many words follow a table: none or an alias, with or without AS."""
+    """The number of words after a table: none or an alias, with or without AS."""
     if count is None or word.upper() in _CLAUSE_WORDS:
         return None
     return count + 1 if count <= 1 else None
@@ -204,7 +204,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 def _comment_stop(text: str, position: int) -> int:
-    """Where a comment that was opened before `position` ends; comments nest."""
+    """Where a comment opened before `position` ends; comments nest."""
     depth = 1
     while depth and (edge := _COMMENT_EDGE.search(text, position)):
         depth += 1 if edge[0] == "/*" else -1

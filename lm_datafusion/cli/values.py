@@ -1,17 +1,17 @@
-"""Arrow values as plain Python values, and those as JSON.
+"""Converts Arrow values to plain Python values, and those to JSON.
 
 In: an Arrow array. Out: one value per row: None, bool, int, float, Decimal, str, list or dict.
 
 * Dates, times and timestamps are ISO 8601 text with all the digits of their unit; a timestamp
   with a zone ends in its offset.
 * Durations and intervals are ISO 8601 text (`P1M2DT3.5S`).
-* Bytes are hexadecimal text. Bytes in a text column that are no UTF-8 become U+FFFD.
-* A map with text keys is a dict; another map is a list of `[key, value]`.
+* Bytes are hexadecimal text. Invalid UTF-8 in a text column becomes U+FFFD.
+* A map with text keys is a dict; any other map is a list of `[key, value]`.
 
-JSON has no NaN and no infinity: they are written as the texts "NaN", "Infinity" and "-Infinity".
-Integers and decimals are numbers with all their digits, however many these are.
+JSON has no NaN and no infinity: they are written as the strings "NaN", "Infinity" and "-Infinity".
+Integers and decimals are numbers with all their digits.
 
-Invariant: two different values of a column never print alike, but for text that is no UTF-8.
+Invariant: two different values of a column never print alike, except for invalid UTF-8.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _odd_float(value: float) -> str:
 def _flat_values(array: pa.Array) -> list[Any]:
     types, data_type = pa.types, array.type
     if types.is_float16(data_type) or types.is_float32(data_type):
-        # The shortest digits that mean the same number: 0.1, not 0.10000000149011612.
+        # The shortest digits for the same number: 0.1, not 0.10000000149011612.
         numbers = zip(array.to_numpy(zero_copy_only=False), array.is_valid(), strict=True)
         return [float(str(number)) if valid.as_py() else None for number, valid in numbers]
     if _is_bytes(data_type):
@@ -178,7 +178,7 @@ def _map_values(array: pa.Array) -> list[Any]:
 
 
 def _list_values(array: pa.Array, convert: Callable[[pa.Array], list[Any]]) -> list[Any]:
-    values = iter(convert(array.flatten()))  # leaves out the places under null lists
+    values = iter(convert(array.flatten()))  # skips the values under null lists
     lengths = pc.list_value_length(array).to_pylist()
     return [None if n is None else list(itertools.islice(values, n)) for n in lengths]
 

@@ -1,8 +1,8 @@
-"""The face PyArrow, DataFusion, DuckDB and Polars see: a `pyarrow.dataset.Dataset`.
+"""The interface for PyArrow, DataFusion, DuckDB and Polars: a `pyarrow.dataset.Dataset`.
 
 In: paths, column names, filters as SQL or PyArrow expressions. Out: tables and batches.
 
-Invariant: what an engine pushes down is answered exactly, with that engine's meaning.
+Invariant: filters that an engine pushes down are applied exactly, with that engine's semantics.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""`LateDataset`: a `pyarrow.dataset.Dataset` that scans late.
+"""`LateDataset`: a `pyarrow.dataset.Dataset` with late materialization.
 
 In: paths. Out: scanners, fragments, tables.
 
 DataFusion (`register_dataset`), DuckDB (a variable in SQL), Polars (`scan_pyarrow_dataset`) and
-pandas take it as they take any PyArrow dataset. Functions of PyArrow that read a dataset in C++ get
+pandas accept it like any PyArrow dataset. PyArrow functions that read a dataset in C++ get
 PyArrow's own reader over the same files (`pyarrow_files`).
 
-Invariant: whoever reads, the rows are the same. PyArrow's reader is not given a dataset whose
-filter, limit or order only we can apply.
+Invariant: every reader returns the same rows. PyArrow's reader never gets a dataset whose filter,
+limit or order only we can apply.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from lm_datafusion.predicate.conjunct import Conjunct
     from lm_datafusion.storage import Storage
 
-# Reports of past scans a dataset keeps; a report takes about 2 KB.
+# Reports that a dataset keeps, of about 2 KB each.
 REPORTS_KEPT = 64
 
 
@@ -61,22 +61,22 @@ def dataset(
     schema: pa.Schema | None = None,
     options: ScanOptions | None = None,
 ) -> LateDataset:
-    """Opens Parquet files as a dataset that scans late.
+    """Opens Parquet files as a dataset with late materialization.
 
     Args:
         source: A file, a folder (`year=2024` in folder names becomes a column), a glob such as
             `logs/*.parquet`, or a list of these.
         schema: The columns and types to read. By default the footers of all files are read and
-            their schemas brought together.
+            their schemas unified.
         options: How to scan; see `ScanOptions`.
 
     Returns:
         A `pyarrow.dataset.Dataset`.
 
     Raises:
-        FileMissingError: Nothing is at the source (also a `FileNotFoundError`).
-        CorruptFileError: A file is not Parquet, or is cut short (also a `ValueError`).
-        SchemaClashError: Files whose columns do not go together (also a `ValueError`).
+        FileMissingError: The source does not exist (also a `FileNotFoundError`).
+        CorruptFileError: A file is not Parquet, or is truncated (also a `ValueError`).
+        SchemaClashError: The columns of files are incompatible (also a `ValueError`).
     """
     options = options or ScanOptions()
     storage = LocalStorage()
@@ -87,13 +87,13 @@ def dataset(
 
 
 def _load_schema(files: tuple[TableFile, ...], storage: Storage, options: ScanOptions) -> pa.Schema:
-    """The schemas of all files together; what a file's folders say stands for what it stores."""
+    """The unified schema of all files; partition values replace stored columns."""
     schemas = []
     for file in files:
         stored = load_facts(storage, file.path, options).schema
-        own = [field for field in stored if field.name not in file.partition]
-        said = [pa.field(name, value.type) for name, value in file.partition.items()]
-        schemas.append((file.path, pa.schema([*own, *said], metadata=stored.metadata)))
+        fields = [field for field in stored if field.name not in file.partition]
+        partition = [pa.field(name, value.type) for name, value in file.partition.items()]
+        schemas.append((file.path, pa.schema([*fields, *partition], metadata=stored.metadata)))
     return with_string_type(unify_schemas(schemas), options.string_type)
 
 
@@ -156,19 +156,19 @@ class LateDataset(ScanVerbs, PyArrowFiles):
             columns: Names of columns, or new names with PyArrow expressions; all by default.
             filter: A PyArrow expression (with PyArrow's meaning) or a SQL condition (with
                 DataFusion's).
-            batch_size: Rows per batch at most.
+            batch_size: The most rows per batch.
             use_threads: Whether to scan on more than one thread.
             reverse: Rows from the last to the first: files, row groups and pages in reverse.
-            limit: No more rows than these; reading stops once they are found.
-            order_by: The rows of a `limit` are the first by these columns, as DataFusion sorts:
-                a name, or pairs of a name and `"ascending"` or `"descending"`. Pages that cannot
-                hold one of them are not read.
+            limit: The most rows to return; reading stops once they are found.
+            order_by: The `limit` keeps the first rows by these columns, in DataFusion's sort
+                order: a name, or pairs of a name and `"ascending"` or `"descending"`. Pages that
+                cannot hold one of those rows are not read.
             null_placement: Where nulls go in `order_by`: `"at_start"` or `"at_end"`.
             **_tuning: Options of PyArrow's own reader, without effect.
 
         Raises:
-            ColumnNotFoundError: A column that is not there (also a `KeyError`).
-            SqlError: SQL that is no condition (also a `ValueError`).
+            ColumnNotFoundError: A column does not exist (also a `KeyError`).
+            SqlError: The SQL is not a condition (also a `ValueError`).
         """
         return LateScanner(
             self._table,
@@ -186,14 +186,14 @@ class LateDataset(ScanVerbs, PyArrowFiles):
         )
 
     def get_fragments(self, filter: Filter = None) -> Iterator[LateFragment]:  # noqa: A002 PyArrow's name
-        """Balanced groups of the row groups that statistics leave over, one per scan thread.
+        """Balanced groups of the row groups that statistics leave, one per scan thread.
 
-        Where there are fewer row groups than threads, large ones are cut into ranges of rows.
+        If there are fewer row groups than threads, large ones are split into ranges of rows.
 
-        A filter here only prunes; it has to be given to the fragment's scanner too. Whether that
-        is DataFusion's or PyArrow's is not known yet, so what they do not agree on prunes nothing.
-        A dataset of a few rows (see `with_extent`) is one fragment: no part knows which rows are
-        among them.
+        A filter here only prunes; it must be passed to the fragment's scanner too. Whether that
+        scanner has DataFusion's or PyArrow's semantics is not known yet, so conditions on which
+        they differ prune nothing. A dataset with a limit or first rows (see `with_extent`) is one
+        fragment: a part alone cannot know which rows are among them.
         """
         stop_at_exit()
         conjuncts = self._conjuncts + pruning_conjuncts(filter, self._table.schema)
@@ -221,9 +221,9 @@ class LateDataset(ScanVerbs, PyArrowFiles):
             pruned = {}
 
     def filter(self, expression: Filter) -> LateDataset:
-        """A dataset of the rows that match; filters add up."""
+        """A dataset of the matching rows; filters accumulate."""
         added = conjuncts_of(expression, self._table.schema)
-        # Bound here only to say at once what is wrong with it.
+        # Bound here only to report errors early.
         check_expressions(bind_conjuncts(added, self._table.schema), self._table.schema)
         return self._copy(conjuncts=self._conjuncts + added, reports=self._reports)
 
@@ -233,36 +233,45 @@ class LateDataset(ScanVerbs, PyArrowFiles):
         return self._table
 
     @property
+    def extent(self) -> Extent:
+        """Which of the matching rows it returns, and in which order."""
+        return self._extent
+
+    @property
     def conjuncts(self) -> tuple[Conjunct, ...]:
-        """What every row of the dataset meets."""
+        """The conjuncts that every row of the dataset meets."""
         return self._conjuncts
 
     def find_order(
         self, column: str, *, declared: ClaimedOrder | None = None, with_pages: bool = True
     ) -> KnownOrder:
-        """How the rows are ordered by a column, as far as bounds in the files prove it.
+        """How a column orders the rows, as proven by bounds in the files.
 
         Args:
             column: Its name.
-            declared: The order that each file is said to have; told apart from what is proven.
-            with_pages: Whether to read page indexes; without them footers have to do.
+            declared: The declared order of each file; reported separately from a proven order.
+            with_pages: Whether to read page indexes too, not only footers.
         """
         return find_order(self._table, column, self._options, declared, with_pages=with_pages)
 
     def with_conjuncts(self, conjuncts: tuple[Conjunct, ...]) -> LateDataset:
-        """A dataset of the rows that meet these conjuncts too."""
+        """A dataset of the rows that also meet these conjuncts."""
         return self._copy(conjuncts=self._conjuncts + conjuncts)
 
     def with_extent(self, extent: Extent) -> LateDataset:
-        """A dataset of some of the rows that meet all conjuncts, those of a scanner included."""
+        """A dataset of some of the rows that meet all conjuncts, including those of a scanner."""
         return self._copy(extent=extent)
+
+    def pinned(self) -> LateDataset:
+        """The same rows; a scan raises `FileChangedError` if a file has changed since."""
+        return self._copy(table=self._table.pinned(), reports=self._reports)
 
     def with_reports(self, reports: MutableSequence[ScanReport]) -> LateDataset:
         """The same dataset; reports of its scans are added to `reports`."""
         return self._copy(reports=reports)
 
     def report_to(self, reports: MutableSequence[ScanReport]) -> None:
-        """Adds reports of scans that begin from now on to `reports`."""
+        """Adds reports of future scans to `reports`."""
         self._reports = reports
 
     def with_options(self, **changes: Any) -> LateDataset:
@@ -274,17 +283,17 @@ class LateDataset(ScanVerbs, PyArrowFiles):
         table = Table(storage=self._table.storage, files=self._table.files, schema=schema)
         copy = self._copy(table=table)
         if copy.is_whole_table:
-            # PyArrow makes unions of such copies, and asks them for nothing before.
+            # PyArrow makes unions of such copies without calling them first.
             copy.open_to_pyarrow()
         return copy
 
     def _copy(self, *, table: Table | None = None, **changes: Any) -> LateDataset:
-        own: dict[str, Any] = {
+        current: dict[str, Any] = {
             "options": self._options,
             "conjuncts": self._conjuncts,
             "extent": self._extent,
         }
-        return LateDataset(table or self._table, **(own | changes))
+        return LateDataset(table or self._table, **(current | changes))
 
     def sort_by(self, sorting: Any, **options: Any) -> ds.InMemoryDataset:
         """The dataset in memory, sorted."""
@@ -318,7 +327,7 @@ def _in_memory(source: ds.Dataset) -> ds.Dataset:
 
 
 def _pruned(report: ScanReport, tasks: Sequence[RowGroupTask]) -> dict[str, int]:
-    """Counters of what planning left out, which no fragment will see."""
+    """Counters of what planning ruled out, which no fragment sees."""
     paths = {task.file.version.path for task in tasks}
     return {
         "files": report.files - len(paths),
@@ -333,15 +342,16 @@ def _pruned(report: ScanReport, tasks: Sequence[RowGroupTask]) -> dict[str, int]
 
 
 def _balanced(tasks: Sequence[RowGroupTask], count: int) -> list[list[RowGroupTask]]:
-    """Neighbouring tasks in at most `count` groups of about equal rows; one at least."""
-    total = sum(task.row_count for task in tasks)
+    """Adjacent tasks in at most `count` groups with about equal rows; at least one group."""
+    counts = [task.row_count for task in tasks]
+    total = sum(counts)
     groups: list[list[RowGroupTask]] = [[]]
     done = 0
-    for task in tasks:
+    for task, row_count in zip(tasks, counts, strict=True):
         if groups[-1] and len(groups) < count and done >= total * len(groups) / count:
             groups.append([])
         groups[-1].append(task)
-        done += task.row_count
+        done += row_count
     return groups
 
 

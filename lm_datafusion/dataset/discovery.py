@@ -1,9 +1,9 @@
-"""Which files a source stands for.
+"""Finds the files of a source.
 
 In: a path, a list of paths, a folder or a glob. Out: `TableFile`s, with partition values from
 folder names like `year=2024`.
 
-Invariant: files come in sorted order (a list keeps its own), so that scans are repeatable.
+Invariant: files are sorted (a list keeps its order), so that scans are repeatable.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def load_table_files(
     Args:
         source: A file, a folder, a glob, or a list of these.
         storage: Where to look.
-        schema: The types of partition columns it names; those of others are inferred.
+        schema: Gives the types of partition columns; the types of others are inferred.
 
     Returns:
-        The files, each with the values that folders of its own path say.
+        The files, each with the partition values of its path.
 
     Raises:
-        FileMissingError: Nothing is there.
-        OptionError: The source is of no use, or a folder's value does not fit the schema.
+        FileMissingError: The source does not exist.
+        OptionError: The source is invalid, or a partition value does not fit the schema.
     """
     sources = _paths(source)
     if not sources:
@@ -120,7 +120,7 @@ def _partition_texts(inner_path: str) -> dict[str, str | None]:
 
 
 def _partition_type(texts: list[str | None]) -> pa.DataType:
-    """As PyArrow infers them: `int32` if all values are such numbers, else text."""
+    """The type PyArrow would infer: `int32` if all values fit, else text."""
     values = [text for text in texts if text is not None]
     if values and all(_is_integer(text) for text in values):
         numbers = [int(text) for text in values]

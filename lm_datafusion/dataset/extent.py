@@ -1,8 +1,8 @@
-"""Which of the matching rows a scan gives, and in which order.
+"""Which of the matching rows a scan returns, and in which order.
 
-In: what a caller says: reverse, a limit, an order. Out: an `Extent`, which a scanner passes on.
+In: a caller's reverse, limit and order. Out: an `Extent`, which a scanner passes on.
 
-Invariant: an extent says what is wanted of the rows that meet all conjuncts, never of others.
+Invariant: an extent applies to the rows that meet all conjuncts.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Extent:
 
     Attributes:
         is_reverse: From the last to the first.
-        limit: No more than these.
-        is_any_order: With a limit: whichever rows come soonest.
+        limit: The most rows.
+        is_any_order: With a limit: any rows, the fastest to find.
         first: Those that can be among the first of an order; see `FirstRows`.
-        order_by: Sorted by these columns, each with whether it descends.
+        order_by: Columns to sort by, each with whether it is descending.
         nulls_first: Where nulls go in `order_by`.
     """
 
@@ -46,16 +46,16 @@ class Extent:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every row is wanted: parts can be scanned each for itself."""
+        """Whether every row is wanted, so that parts can be scanned independently."""
         return self.limit is None and self.first is None
 
     def with_limit(self, row_count: int) -> Extent:
-        """No more rows than these."""
+        """The same with at most `row_count` rows."""
         limit = max(0, row_count) if self.limit is None else max(0, min(row_count, self.limit))
         return dataclasses.replace(self, limit=limit)
 
     def scanned_first(self) -> FirstRows | None:
-        """What the scan is asked for on behalf of `order_by`."""
+        """The first rows that the scan must find for `order_by`."""
         if not self.order_by or self.limit is None:
             return self.first
         column, descending = self.order_by[0]
@@ -70,10 +70,10 @@ class Extent:
 def chosen_extent(
     given: Extent, *, reverse: bool, limit: Any, order_by: OrderBy, null_placement: str
 ) -> Extent:
-    """What a caller of `scanner` says, checked, or else what the dataset was given.
+    """The validated arguments of a `scanner` call, or else the extent of the dataset.
 
     Raises:
-        OptionError: A limit that is no count, an order that is none, or two orders.
+        OptionError: The limit or the order is invalid, or there are two orders.
     """
     keys = _sort_keys(order_by)
     if null_placement not in NULL_PLACEMENTS:

@@ -3,7 +3,7 @@
 In: a table and a part of a plan for it. Out: scanners over that part.
 
 DataFusion calls `fragment.scanner(schema, columns=, filter=, batch_size=)` with the schema first;
-what it pushes so has DataFusion's meaning and is exact. Every other call has PyArrow's meaning.
+such a filter has DataFusion's semantics and is exact. Every other call has PyArrow's semantics.
 
 Invariant: the fragments of a dataset hold each row once.
 """
@@ -51,7 +51,7 @@ class LateFragment(ScanVerbs, Lookalike, face=ds.Fragment):
         self._conjuncts = conjuncts
         self._options = options
         self._on_report = on_report
-        # What was pruned before the dataset was cut up is told by the report of one fragment.
+        # Only the report of one fragment counts what planning the dataset pruned.
         self._pruned = pruned or {}
         self._extent = extent or Extent()
 
@@ -69,8 +69,8 @@ class LateFragment(ScanVerbs, Lookalike, face=ds.Fragment):
     def row_groups(self) -> dict[str, frozenset[int]]:
         """Row groups by path."""
         found: dict[str, frozenset[int]] = {}
-        for place, row_groups in self._part.row_groups.items():
-            path = self._table.files[place].path
+        for index, row_groups in self._part.row_groups.items():
+            path = self._table.files[index].path
             found[path] = found.get(path, frozenset()) | row_groups
         return found
 
@@ -91,26 +91,26 @@ class LateFragment(ScanVerbs, Lookalike, face=ds.Fragment):
         """A scanner over the fragment.
 
         Args:
-            schema: The dataset's schema, as engines pass it; a filter then has DataFusion's
-                meaning.
+            schema: The dataset's schema, as engines pass it; the filter then has DataFusion's
+                semantics.
             columns: Names of columns; all by default.
             filter: A PyArrow expression or a SQL condition.
-            batch_size: Rows per batch at most. An engine's is not taken: large batches cost it
-                nothing, and small ones cost a call each.
+            batch_size: The most rows per batch. Ignored if an engine sets it: large batches cost
+                it nothing, and small ones cost a call each.
             use_threads: Whether to scan on more than one thread.
             reverse: Rows from the last to the first.
-            limit: No more rows than these.
-            order_by: What the rows of a limit are the first by; as for a dataset's scanner.
+            limit: The most rows to return.
+            order_by: The limit keeps the first rows by these columns; as for a dataset's scanner.
             null_placement: Where nulls go in `order_by`.
             **_tuning: Options of PyArrow's own reader, without effect.
         """
         meaning = Meaning.PYARROW if schema is None else Meaning.DATAFUSION
-        own = conjuncts_of(filter, self._table.schema, meaning)
+        added = conjuncts_of(filter, self._table.schema, meaning)
         taken = None if schema is not None else batch_size
         return LateScanner(
             self._table,
             columns=columns,
-            conjuncts=self._conjuncts + own,
+            conjuncts=self._conjuncts + added,
             options=tuned(self._options, batch_size=taken, use_threads=use_threads),
             part=self._part,
             on_report=self._on_report,
@@ -163,7 +163,7 @@ class LateFragment(ScanVerbs, Lookalike, face=ds.Fragment):
 
 
 def tuned(options: ScanOptions, *, batch_size: int | None, use_threads: bool) -> ScanOptions:
-    """Options with what a call to a scanner changes."""
+    """The options, changed by the arguments of a scanner call."""
     if batch_size is not None:
         options = options.with_changes(batch_rows=batch_size)
     return options if use_threads else options.with_changes(threads=1)

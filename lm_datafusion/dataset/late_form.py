@@ -1,8 +1,8 @@
-"""A stock PyArrow dataset becomes one that scans late.
+"""Converts a stock PyArrow dataset to a `LateDataset`.
 
 In: any `pyarrow.dataset.Dataset`. Out: a `LateDataset` of the same rows, or None.
 
-Invariant: only what is known to hold the same rows is taken over: whole local Parquet files, no
+Invariant: only datasets known to hold the same rows are converted: whole local Parquet files, no
 partition columns, no filter, no options of PyArrow's own reader.
 """
 
@@ -28,7 +28,7 @@ _ALL = pc.scalar(True)
 
 
 def late_form(dataset: ds.Dataset, options: ScanOptions) -> LateDataset | None:
-    """The dataset, scanned late; None if it is better left as it is."""
+    """The dataset as a `LateDataset`; None if it cannot be converted."""
     if isinstance(dataset, LateDataset):
         return dataset
     if not _is_plain(dataset):
@@ -49,7 +49,7 @@ def _is_plain(dataset: ds.Dataset) -> bool:
         dataset.filesystem, fs.LocalFileSystem
     ):
         return False
-    # Where PyArrow keeps a dataset's filter; a filtered one has no fragments to ask.
+    # PyArrow keeps a dataset's filter here; a filtered dataset has no fragments to inspect.
     if dataset._scan_options or dataset.format != ds.ParquetFileFormat():  # noqa: SLF001
         return False
     return all(f.partition_expression.equals(_ALL) for f in dataset.get_fragments())

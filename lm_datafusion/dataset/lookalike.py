@@ -1,10 +1,10 @@
-"""Classes that pass for PyArrow's in Python, and not in its C++ code.
+"""Classes that pass for PyArrow classes in Python, but not in its C++ code.
 
-In: a class of PyArrow's that cannot be initialised from Python. Out: a base for one that
-`isinstance` takes for it.
+In: a PyArrow class that cannot be initialised from Python. Out: a base class whose instances pass
+`isinstance` checks for it.
 
 Why not a subclass: PyArrow's `Scanner` and `Fragment` hold a C++ pointer that only PyArrow can set.
-A function that takes one would follow the null pointer and end the process; given an instance of
+A function given a subclass would dereference the null pointer and crash; given an instance of
 another type, it raises `TypeError` and names both classes.
 
 Invariant: an instance has every public member of the class it passes for.
@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 
 class Lookalike:
-    """Passes for a class that engines ask for with `isinstance`."""
+    """Passes for a class that engines check with `isinstance`."""
 
     _face: ClassVar[type]
 

@@ -1,23 +1,25 @@
-"""A table as PyArrow's own reader takes it.
+"""A table in the form that PyArrow's own reader accepts.
 
 In: a table, and which of its rows are wanted. Out: a `pyarrow.dataset.FileSystemDataset`.
 
-What is asked of a dataset in Python we answer; what PyArrow's C++ code asks by itself
-(`Scanner.from_dataset`, a scan node, a union) is answered by PyArrow's reader over the same files.
+Python calls on a dataset go to our scan; calls from PyArrow's C++ code (`Scanner.from_dataset`, a
+scan node, a union) go to PyArrow's reader over the same files.
 
 Why lazily: a fragment per file costs microseconds, and a statement makes several datasets. PyArrow
-calls `_scanner_options` before it scans, and the files are put in place then. Until then there is
-one fragment, which cannot be read and says why. `UnionDataset(schema, children)` is the one caller
-that asks nothing before; `pyarrow.dataset.dataset(children)` asks for `replace_schema`.
+calls `_scanner_options` before it scans; the files are added then. Until then there is one
+fragment, which raises an error that explains why it cannot be read. Only
+`UnionDataset(schema, children)` makes no call first; `pyarrow.dataset.dataset(children)` calls
+`replace_schema`.
 
-Invariant: no rows other than those of the dataset. What PyArrow's reader cannot choose is an
-`OptionError`.
+Invariant: no rows other than those of the dataset. A selection that PyArrow's reader cannot apply
+is an `OptionError`.
 """
 
 from __future__ import annotations
 
 import functools
 import operator
+import threading
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import pyarrow as pa
@@ -39,16 +41,16 @@ _EVERYTHING: Final = Extent()
 
 
 class _RefusingFile:
-    """A file that says, when PyArrow's C++ code reads it, that it is not to."""
+    """A file that raises when PyArrow's C++ code reads it."""
 
     closed = False
 
     def readable(self) -> bool:
-        """PyArrow asks when it makes a fragment of the file."""
+        """Called by PyArrow when it makes a fragment of the file."""
         return True
 
     def read(self, *_: Any) -> NoReturn:
-        """Whatever PyArrow does to read the file."""
+        """Raises on every attempt to read the file."""
         raise OptionError(
             "PyArrow cannot read this LateDataset by itself; use the dataset's own methods, and"
             " pyarrow.dataset.dataset([...]) for a union"
@@ -57,7 +59,20 @@ class _RefusingFile:
     tell = seek = size = read
 
 
-_REFUSING: Final = _FORMAT.make_fragment(_RefusingFile())
+def _make_refusing() -> ds.Fragment:
+    """A fragment of a file that raises, made on a separate thread.
+
+    PyArrow asks the file for its size at once, and keeps the error with its traceback. On the
+    calling thread, that would keep every frame of the importing code and its variables alive.
+    """
+    made: list[ds.Fragment] = []
+    thread = threading.Thread(target=lambda: made.append(_FORMAT.make_fragment(_RefusingFile())))
+    thread.start()
+    thread.join()
+    return made[0]
+
+
+_REFUSING: Final = _make_refusing()
 
 
 class PyArrowFiles(ds.FileSystemDataset):
@@ -82,7 +97,7 @@ class PyArrowFiles(ds.FileSystemDataset):
 
     @property
     def partitioning(self) -> None:
-        """Not known: partition values are those of each file's own folders."""
+        """Not known: partition values come from the folders of each file."""
 
     @property
     def is_whole_table(self) -> bool:
@@ -90,14 +105,14 @@ class PyArrowFiles(ds.FileSystemDataset):
         return not self._conjuncts and self._extent == _EVERYTHING
 
     def open_to_pyarrow(self) -> None:
-        """Puts the files where PyArrow's C++ code looks for them."""
+        """Makes the files visible to PyArrow's C++ code."""
         if not self._is_open:
             fragments = _fragments(self._table)
             super().__init__(fragments, self._table.schema, _FORMAT, _FILESYSTEM)
             self._is_open = True
 
     def _scanner_options(self, options: dict[str, Any]) -> dict[str, Any]:
-        """PyArrow calls this before it scans."""
+        """Called by PyArrow before it scans."""
         if not self.is_whole_table:
             raise OptionError(
                 "PyArrow cannot apply the filter, limit or order of this LateDataset; use the"
@@ -108,7 +123,7 @@ class PyArrowFiles(ds.FileSystemDataset):
 
     @property
     def _scan_options(self) -> dict[str, Any]:
-        """PyArrow takes a dataset that has some for filtered, and makes no union of it."""
+        """PyArrow treats a dataset that has any as filtered, and makes no union of it."""
         if self.is_whole_table:
             return {}
         return {"conjuncts": self._conjuncts, "extent": self._extent}

@@ -1,9 +1,9 @@
 """One scan that has not run yet: `LateScanner`.
 
-In: a table, columns and conjuncts. Out: batches, tables, counts; and the report of what was read.
+In: a table, columns and conjuncts. Out: batches, tables, counts; and a report of what was read.
 
 Names, types and SQL are checked when the scanner is made, so errors come before any row. Files are
-opened when it runs, each as the version that run was planned for.
+opened when it runs, each at the version planned for that run.
 
 Invariant: running a scanner twice scans twice.
 """
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class LateScanner(Lookalike, face=ds.Scanner):
-    """A scan of some columns of the rows that match."""
+    """A scan of some columns of the matching rows."""
 
     def __init__(  # noqa: PLR0913 made by datasets and fragments only
         self,
@@ -76,7 +76,7 @@ class LateScanner(Lookalike, face=ds.Scanner):
         self._expressions = _projection(columns)
         self._names = _column_names(columns, table.schema)
         self._metrics: ScanMetrics | None = None
-        # Bound now for the errors, and for the first run; each run makes a plan: files may change.
+        # Bound now to report errors, and for the first run; each run plans, as files may change.
         self._bound: tuple[BoundConjunct, ...] | None = bind_request(
             table, self._request(self._extent)
         )
@@ -98,7 +98,7 @@ class LateScanner(Lookalike, face=ds.Scanner):
 
     @property
     def report(self) -> ScanReport | None:
-        """What the last run did so far; None before the first."""
+        """What the last run has done so far; None before the first."""
         return None if self._metrics is None else self._metrics.report()
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
@@ -131,7 +131,7 @@ class LateScanner(Lookalike, face=ds.Scanner):
         """Rows by position, in the order asked for.
 
         Raises:
-            OptionError: A position that is not there.
+            OptionError: A position is out of range.
         """
         positions = _positions(indices)
         extent = self._extent
@@ -163,7 +163,7 @@ class LateScanner(Lookalike, face=ds.Scanner):
         return pa.Table.from_arrays(columns, schema=table.schema)
 
     def count_rows(self) -> int:
-        """How many rows there are."""
+        """The number of matching rows."""
         limit = self._extent.limit
         if not self._conjuncts and self._extent.first is None:
             plan, metrics = self._plan(Extent())
@@ -179,7 +179,7 @@ class LateScanner(Lookalike, face=ds.Scanner):
         return count
 
     def _copy(self, **changes: Any) -> LateScanner:
-        own: dict[str, Any] = {
+        current: dict[str, Any] = {
             "columns": self._columns,
             "conjuncts": self._conjuncts,
             "options": self._options,
@@ -188,7 +188,7 @@ class LateScanner(Lookalike, face=ds.Scanner):
             "pruned": self._pruned,
             "extent": self._extent,
         }
-        return LateScanner(self._table, **(own | changes))
+        return LateScanner(self._table, **(current | changes))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore_scanner, (
@@ -270,7 +270,7 @@ def conjuncts_of(
     schema: pa.Schema,
     meaning: Meaning = Meaning.PYARROW,
 ) -> tuple[Conjunct, ...]:
-    """The conjuncts of a filter, whichever form it has."""
+    """The conjuncts of a filter in any form."""
     if filter is None:
         return ()
     if isinstance(filter, str):
@@ -279,7 +279,7 @@ def conjuncts_of(
 
 
 def pruning_conjuncts(filter: Filter, schema: pa.Schema) -> tuple[Conjunct, ...]:  # noqa: A002 PyArrow's name
-    """The conjuncts of a filter that may prune, whoever's meaning it has."""
+    """The conjuncts of a filter that may prune under either engine's semantics."""
     if filter is None or isinstance(filter, str):
         return conjuncts_of(filter, schema)
     return translate_for_pruning(_expression(filter), schema)
@@ -287,7 +287,7 @@ def pruning_conjuncts(filter: Filter, schema: pa.Schema) -> tuple[Conjunct, ...]
 
 def _expression(filter: Any) -> pc.Expression:  # noqa: A002 PyArrow's name
     if isinstance(filter, pa.BooleanScalar):
-        # DataFusion pushes a constant as it is.
+        # DataFusion pushes down constants as scalars.
         return pc.scalar(filter)
     if isinstance(filter, pc.Expression):
         return filter
@@ -307,7 +307,7 @@ def _column_names(columns: Columns, schema: pa.Schema) -> list[str]:
     if expressions is None:
         return [str(name) for name in columns]
     found = [f.path[0] for e in expressions.values() for f in fields(ExpressionTree(e).root)]
-    # An expression without columns still needs to know how many rows there are.
+    # An expression without columns still needs the number of rows.
     return list(dict.fromkeys(found)) or list(schema.names[:1])
 
 

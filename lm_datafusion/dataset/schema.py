@@ -2,10 +2,10 @@
 
 In: the schemas of files. Out: the schema of the table.
 
-Columns are brought together by name. A column that some files lack is null there. Types may be
-widened where every value keeps its meaning; anything else is a clash.
+Columns are matched by name. A column that some files lack is null there. Types are widened where no
+value changes; anything else is a clash.
 
-Invariant: every value of every file can be held by the table's type without loss.
+Invariant: the table's type holds every value of every file without loss.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 def unify_schemas(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
-    """Brings the schemas of files together.
+    """Unifies the schemas of files.
 
     Args:
         schemas: Pairs of a path and the schema of the file there.
 
     Raises:
-        SchemaClashError: A column has types that do not go together; both files are named.
+        SchemaClashError: A column has incompatible types; the message names both files.
     """
     _, first = schemas[0]
     if all(schema.equals(first) for _, schema in schemas[1:]):
@@ -116,7 +116,7 @@ def _common_decimal(left: pa.DataType, right: pa.DataType) -> pa.DataType | None
 
 
 def with_string_type(schema: pa.Schema, string_type: StringType) -> pa.Schema:
-    """The schema with text and bytes in the type that was asked for."""
+    """The schema with text and bytes in the requested type."""
     if string_type == "string":
         return schema
     fields = [field.with_type(_view_type(field.type)) for field in schema]
@@ -124,7 +124,7 @@ def with_string_type(schema: pa.Schema, string_type: StringType) -> pa.Schema:
 
 
 def _view_type(data_type: pa.DataType) -> pa.DataType:
-    """As DataFusion's own reader maps them: the top level only."""
+    """The type that DataFusion's own reader uses: top level only."""
     types = pa.types
     if types.is_string(data_type) or types.is_large_string(data_type):
         return pa.string_view()

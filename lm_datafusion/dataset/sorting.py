@@ -2,7 +2,7 @@
 
 In: batches, and an extent with an order and a limit. Out: the first rows of the order.
 
-Invariant: rows are sorted as DataFusion sorts them; rows that tie keep the order of the table.
+Invariant: rows are in DataFusion's sort order; rows that tie stay in table order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def sorted_batches(
     batches: Iterable[pa.RecordBatch], plan: ReadPlan, extent: Extent
 ) -> Iterator[pa.RecordBatch]:
-    """The first rows of the order, of rows that hold them all."""
+    """The first rows of the order, given a superset of them."""
     table = pa.Table.from_batches(batches, schema=plan.schema)
     rows = pa.array(_sorted_rows(table, extent)[: extent.limit])
     columns = [take_values(column, rows) for column in table.columns]
@@ -38,12 +38,12 @@ def sorted_batches(
 
 
 def _sorted_rows(table: pa.Table, extent: Extent) -> npt.NDArray[np.int64]:
-    """Positions of rows in sorted order: by the last key first, each sort stable."""
+    """Row positions in sorted order: stable sorts, by the last key first."""
     rows = np.arange(table.num_rows)
     placement = "at_start" if extent.nulls_first else "at_end"
     for column, descending in reversed(extent.order_by):
         keys = to_sort_values(table.column(column)).take(pa.array(rows))
         order = "descending" if descending else "ascending"
-        places = pc.array_sort_indices(keys, order=order, null_placement=placement)
-        rows = rows[places.to_numpy()]
+        indexes = pc.array_sort_indices(keys, order=order, null_placement=placement)
+        rows = rows[indexes.to_numpy()]
     return rows

@@ -1,8 +1,8 @@
-"""The verbs that datasets and fragments share, all of them one scan.
+"""The methods that datasets and fragments share; each is one scan.
 
 Signatures are PyArrow's. Options that only tune PyArrow's own reader (`batch_readahead`,
-`fragment_readahead`, `fragment_scan_options`, `cache_metadata`, `memory_pool`) are taken and have
-no effect: the scan reads ahead by its own rules.
+`fragment_readahead`, `fragment_scan_options`, `cache_metadata`, `memory_pool`) are accepted and
+have no effect: the scan has its own read-ahead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ScanVerbs:
-    """What can be done with something that has a scanner."""
+    """Methods of classes that have a scanner."""
 
     def _late_scanner(self, columns: Columns, filter: Filter, **tuning: Any) -> LateScanner:  # noqa: A002 PyArrow's name
         raise NotImplementedError
@@ -39,8 +39,8 @@ class ScanVerbs:
         Args:
             columns: Names of columns, or new names with PyArrow expressions; all by default.
             filter: A PyArrow expression, or a SQL condition in DataFusion's spelling.
-            **tuning: As `scanner` takes them: `reverse`, `limit`, `order_by`; and as PyArrow's
-                `Dataset.to_batches` does.
+            **tuning: Arguments of `scanner` (`reverse`, `limit`, `order_by`) and of PyArrow's
+                `Dataset.to_batches`.
         """
         return self._late_scanner(columns, filter, **tuning).to_batches()
 

@@ -1,14 +1,13 @@
 """DataFusion's session, with late materialization inside.
 
-In: SQL. Out: `datafusion.DataFrame`s whose table references are served by the path that suits
-them.
+In: SQL. Out: `datafusion.DataFrame`s whose Parquet tables are read by the path that suits them.
 
 Invariant: every answer, schema and error is the one DataFusion gives.
 """
 
 from __future__ import annotations
 
-from lm_datafusion.engine.explanation import ReferencePlan, ScanExplanation
+from lm_datafusion.engine.explanation import PathPlan, ReferencePlan, ScanExplanation
 from lm_datafusion.engine.factory import LateTableFactory
 from lm_datafusion.engine.frame import LateDataFrame
 from lm_datafusion.engine.session import SessionContext
@@ -16,6 +15,7 @@ from lm_datafusion.engine.session import SessionContext
 __all__ = [
     "LateDataFrame",
     "LateTableFactory",
+    "PathPlan",
     "ReferencePlan",
     "ScanExplanation",
     "SessionContext",

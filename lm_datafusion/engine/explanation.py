@@ -1,43 +1,40 @@
 """What a query will read, in which order, and why: before it runs.
 
-In: the routed references of a query. Out: text for people, dicts for programs.
+In: a choice. Out: text for people, dicts for programs: per table what will be read, and what every
+access path offered.
 
-Invariant: explaining reads footers, indexes, and a few pages where what a filter drops decides
-(`scan.sampling`); it runs nothing.
+Invariant: explaining reads footers, indexes, and a few pages where the share of rows that a filter
+keeps decides (`scan.sampling`); it runs nothing.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import re
-import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from lm_datafusion.engine.plan_scans import to_conjuncts
+from lm_datafusion.engine.plan_text import (
+    byte_size,
+    counted,
+    listed,
+    percent,
+    readable,
+    wrapped,
+)
 from lm_datafusion.errors import LateError
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.plan import ScanRequest
 from lm_datafusion.scan import known_steps, load_facts, plan_scan
 
 if TYPE_CHECKING:
-    from datafusion import DataFrame
+    from collections.abc import Mapping
 
-    from lm_datafusion.engine.routing import RoutedReference
+    from lm_datafusion.engine.choose import Choice
+    from lm_datafusion.engine.offer import TableAccess
+    from lm_datafusion.engine.parquet_table import TableName
     from lm_datafusion.options import ScanOptions
     from lm_datafusion.plan import RowGroupTask, Table
-
-# The row that EXPLAIN gets from us, and DataFusion's for a plan that it could not make.
-PLAN_TYPE = "parquet_scans"
-_FAILED = "physical_plan_error"
-_WIDTH = 96
-_COLUMNS_SHOWN = 12
-_TYPED_NUMBER = re.compile(r"arrow_cast\('(-?[\d.]+)', '(?:U?Int|Float)\d+'\)")
-_TYPED_TEXT = re.compile(r"arrow_cast\(('[^']*'), '(?:Large)?Utf8(?:View)?'\)")
-_BARE_NUMBER = re.compile(r" \((-?[\d.]+)\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +54,7 @@ class FilterPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferencePlan:
-    """How one table reference will be served.
+    """How one table will be read.
 
     Attributes:
         table: What the query calls it.
@@ -98,23 +95,23 @@ class ReferencePlan:
     order: str = ""
 
     def __str__(self) -> str:
-        lines = [f"{self.table}: {_PATHS[self.path]}", *_wrapped("why", self.reason)]
-        lines += _wrapped("how", self.mechanism) if self.mechanism else []
-        lines += _wrapped("order", self.order) if self.order else []
+        lines = [f"{self.table}: {_PATHS[self.path]}", *wrapped("why", self.reason)]
+        lines += wrapped("how", self.mechanism) if self.mechanism else []
+        lines += wrapped("order", self.order) if self.order else []
         lines += self._pruning_lines()
         lines += self._late_lines() if self.path == "late" else self._native_lines()
         rows = f"about {self.rows_estimated:,} rows" if self.filters else "every row"
-        fetched = f"{_bytes(self.bytes_estimated)} of {_bytes(self.bytes_total)}"
+        fetched = f"{byte_size(self.bytes_estimated)} of {byte_size(self.bytes_total)}"
         lines.append(f"  expect   {rows}; at most {fetched} fetched")
         return "\n".join(lines)
 
     def _pruning_lines(self) -> list[str]:
         if not self.filters:
             return [
-                f"  rows     {self.rows_total:,} in {_count(self.row_groups_total, 'row group')}"
+                f"  rows     {self.rows_total:,} in {counted(self.row_groups_total, 'row group')}"
             ]
         ruled_out = self.row_groups_total - self.row_groups_left
-        groups = _count(self.row_groups_total, "row group")
+        groups = counted(self.row_groups_total, "row group")
         rows = f"{self.rows_left:,} of {self.rows_total:,} rows left"
         return [
             f"  prune    {ruled_out} of {groups} ruled out by statistics; {rows}",
@@ -123,111 +120,125 @@ class ReferencePlan:
 
     def _late_lines(self) -> list[str]:
         lines = []
-        for place, step in enumerate(self.filters, 1):
-            lines += _wrapped(f"filter {place}", readable(step.predicate))
-            passing = f"{_share(step.rows_share)} of rows are expected to pass"
-            lines.append(f"           {_bytes(step.bytes)}; {passing}")
-        lines += _wrapped("then", _listed(self.columns) or "no further column: rows are counted")
+        for number, step in enumerate(self.filters, 1):
+            lines += wrapped(f"filter {number}", readable(step.predicate))
+            passing = f"{percent(step.rows_share)} of rows are expected to pass"
+            lines.append(f"           {byte_size(step.bytes)}; {passing}")
+        lines += wrapped("then", listed(self.columns) or "no further column: rows are counted")
         if self.columns_bytes:
-            lines.append(f"           {_bytes(self.columns_bytes)} if every row passed")
+            lines.append(f"           {byte_size(self.columns_bytes)} if every row passed")
         return lines
 
     def _native_lines(self) -> list[str]:
-        lines = _wrapped("read", _listed(self.columns) or "no column: rows are counted")
+        lines = wrapped("read", listed(self.columns) or "no column: rows are counted")
         for step in self.filters:
-            lines += _wrapped("filter", readable(step.predicate))
+            lines += wrapped("filter", readable(step.predicate))
         return lines
 
 
 _PRUNING = {
     "late": "then by bloom filter, dictionary and page index, where there are any",
     "native": "then by bloom filter and page index, where there are any",
-    "native_pushdown": "then by bloom filter and page index, where there are any",
-    "row_fetch": "then by bloom filter and page index, where there are any",
 }
 _PATHS = {
     "late": "late: columns of filters first, other columns for rows that pass",
     "native": "DataFusion's own reader",
-    "native_pushdown": "DataFusion's own reader, with filter pushdown",
-    "row_fetch": "two phases: DataFusion finds the first rows, then reads them",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathPlan:
+    """What one access path offered for the query.
+
+    Attributes:
+        name: The path.
+        seconds: Expected processor time; None if it declined, or was not compared with another.
+        reason: Why it would be chosen, or why it declined.
+        is_chosen: Whether it runs.
+    """
+
+    name: str
+    seconds: float | None
+    reason: str
+    is_chosen: bool = False
+
+    def __str__(self) -> str:
+        mark = "*" if self.is_chosen else " "
+        cost = "" if self.seconds is None else f"{self.seconds * 1e3:,.1f} ms: "
+        return "\n".join(wrapped(f"{mark} {self.name}", f"{cost}{self.reason}", width=15))
 
 
 @dataclass(frozen=True, slots=True)
 class ScanExplanation:
-    """The plans of all references to Parquet tables of a query, in the order of its text."""
+    """How each Parquet table of a query will be read, and what every path offered, best first."""
 
     references: tuple[ReferencePlan, ...]
+    paths: tuple[PathPlan, ...] = ()
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """Plain dicts, one per reference."""
+        """Plain dicts, one per table."""
         return [dataclasses.asdict(reference) for reference in self.references]
 
     def __str__(self) -> str:
         if not self.references:
             return "no Parquet table is scanned"
-        return "\n".join(map(str, self.references))
+        lines = list(map(str, self.references))
+        if len(self.paths) > 1:
+            lines += ["paths", *map(str, self.paths)]
+        return "\n".join(lines)
 
 
-def explain_reference(reference: RoutedReference, columns: tuple[str, ...]) -> ReferencePlan:
-    """The plan of one reference, of which a query needs these columns."""
+def explain_choice(
+    choice: Choice, columns: Mapping[TableName, tuple[str, ...]] | None = None
+) -> ScanExplanation:
+    """What a query will do.
+
+    Args:
+        choice: What was offered.
+        columns: What is read of tables, where that is less than DataFusion's own plan reads.
+    """
+    offered = [
+        PathPlan(name=o.name, seconds=o.seconds, reason=o.reason, is_chosen=o is choice.best)
+        for o in choice.offers
+    ]
+    declined = [PathPlan(name=d.name, seconds=None, reason=d.reason) for d in choice.declined]
+    return ScanExplanation(
+        tuple(
+            _explain_table(access, (columns or {}).get(access.use.name, access.use.columns))
+            for access in choice.best.tables
+        ),
+        (*offered, *declined),
+    )
+
+
+def _explain_table(access: TableAccess, columns: tuple[str, ...]) -> ReferencePlan:
+    use = access.use
     known: dict[str, Any] = {
-        "table": reference.alias,
-        "path": reference.route.path,
-        "reason": reference.route.reason,
-        "files": len(reference.table.files),
-        "bytes_total": sum(file.size for file in reference.table.files),
+        "table": use.alias,
+        "path": access.path,
+        "reason": access.reason,
+        "files": len(use.table.files),
+        "bytes_total": use.table.size_bytes,
         "columns": columns,
     }
     try:
-        return ReferencePlan(**known | _read_plan(reference, columns))
+        return ReferencePlan(**known | _read_plan(access, columns))
     except LateError:
         # A file that only DataFusion can say something about.
         return ReferencePlan(**known)
 
 
-def plan_rows(frame: DataFrame, *, strict: bool) -> pa.Table:
-    """The rows of EXPLAIN.
-
-    Args:
-        frame: What explains.
-        strict: Whether a plan that could not be made is an error, not a row that says so.
-
-    Raises:
-        LateError: It could not be made.
-    """
-    table = frame.to_arrow_table()
-    kinds = table.column(0).to_pylist()
-    if strict and _FAILED in kinds:
-        raise LateError(table.column(1)[kinds.index(_FAILED)].as_py())
-    return table
-
-
-def with_row(table: pa.Table, told: str) -> pa.Table:
-    """The rows of EXPLAIN, and one of ours."""
-    values = {"plan_type": PLAN_TYPE, "plan": told}
-    row = pa.table(
-        {field.name: pa.array([values.get(field.name)], field.type) for field in table.schema},
-        schema=table.schema,
-    )
-    return pa.concat_tables([table, row]).combine_chunks()
-
-
-def _read_plan(reference: RoutedReference, columns: tuple[str, ...]) -> dict[str, Any]:
+def _read_plan(access: TableAccess, columns: tuple[str, ...]) -> dict[str, Any]:
     metrics = ScanMetrics()
-    table, options = reference.table.as_table(), reference.route.options
-    if reference.late is None:
-        names = {reference.own_name or reference.table.name[-1], *reference.table.printed_names}
-        conjuncts = to_conjuncts(reference.filters, names, table.schema)
-    else:
-        conjuncts = reference.late.conjuncts
-    route = reference.route
+    use, late = access.use, access.late
+    table, options = use.table.as_table(), use.options
+    extent = None if late is None else late.extent
     request = ScanRequest(
-        conjuncts=conjuncts,
+        conjuncts=use.conjuncts,
         columns=columns,
-        first=route.first,
-        limit=None if reference.late is None else route.limit,
-        is_any_order=route.limit is not None,
+        first=None if extent is None else extent.first,
+        limit=None if extent is None else extent.limit,
+        is_any_order=extent is not None and extent.is_any_order,
     )
     plan = plan_scan(table, request, options, metrics)
     measured = known_steps(plan)
@@ -277,44 +288,3 @@ def _column_bytes(task: RowGroupTask, table: Table, options: ScanOptions) -> dic
         )
         for name, column in task.file.columns.items()
     }
-
-
-def readable(predicate: str) -> str:
-    """A condition without the types of its literals and its outermost parentheses."""
-    text = _TYPED_NUMBER.sub(r"\1", predicate)
-    text = _TYPED_TEXT.sub(r"\1", text)
-    text = _BARE_NUMBER.sub(r" \1", text)
-    if text.startswith("(") and text.endswith(")") and "(" not in text[1:-1]:
-        return text[1:-1]
-    return text
-
-
-def _wrapped(label: str, text: str) -> list[str]:
-    indent = " " * 11
-    lines = textwrap.wrap(text, _WIDTH - len(indent), break_long_words=False) or [""]
-    first, *others = lines
-    return [f"  {label:<8} {first}", *(indent + line for line in others)]
-
-
-def _listed(columns: tuple[str, ...]) -> str:
-    if len(columns) <= _COLUMNS_SHOWN:
-        return ", ".join(columns)
-    shown = ", ".join(columns[:_COLUMNS_SHOWN])
-    return f"{len(columns)} columns: {shown} and {len(columns) - _COLUMNS_SHOWN} more"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
-
-
-def _share(share: float) -> str:
-    return f"{share:.2%}" if share < 0.1 else f"{share:.0%}"  # noqa: PLR2004 one in ten
-
-
-def _bytes(number: int) -> str:
-    size, unit = float(number), "bytes"
-    for larger in ("KB", "MB", "GB"):
-        if size < 1000:  # noqa: PLR2004 the next unit
-            break
-        size, unit = size / 1000, larger
-    return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"

@@ -47,16 +47,16 @@ class LateTableFactory(TableProviderFactory):
                 " by themselves) and no WITH ORDER"
             )
         options = self._options.with_changes(**_scan_options(cmd.options()))
-        places = [_local_path(place) for place in cmd.locations()]
-        return Table(dataset(places, options=options))
+        paths = [_local_path(location) for location in cmd.locations()]
+        return Table(dataset(paths, options=options))
 
 
-def _local_path(place: str) -> str:
-    if place.startswith("file://"):
-        return urllib.parse.unquote(urllib.parse.urlsplit(place).path)
-    if "://" in place:
-        raise OptionError(f"only files of this machine can be read, not {place}")
-    return os.path.abspath(place)
+def _local_path(location: str) -> str:
+    if location.startswith("file://"):
+        return urllib.parse.unquote(urllib.parse.urlsplit(location).path)
+    if "://" in location:
+        raise OptionError(f"only files of this machine can be read, not {location}")
+    return os.path.abspath(location)
 
 
 def _scan_options(given: Mapping[str, str]) -> dict[str, Any]:

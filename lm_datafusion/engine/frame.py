@@ -1,25 +1,21 @@
-"""`LateDataFrame`: DataFusion's DataFrame, whose paths are chosen when it runs.
+"""`LateDataFrame`: DataFusion's DataFrame, whose readers are chosen when it runs.
 
-In: a frame as DataFusion planned it. Out: the same frame, or one over other readers of the same
-tables.
+In: a frame as DataFusion planned it. Out: the same rows, from the readers that suit its tables.
 
-Methods that derive a frame from it give such frames again. Methods that run it ask the session
-which frame to run instead. All other methods are DataFusion's own, over DataFusion's own plan.
+Methods that derive a frame give such frames again. Methods that run it ask the session what to run
+instead. All other methods are DataFusion's own, over DataFusion's own plan.
 
-Invariant: choosing happens anew each time a frame runs, so a frame sees the files of that time,
-as DataFusion's frames do.
+Invariant: a choice is made each time a frame runs, so a frame sees the files of that time, as
+DataFusion's frames do.
 """
 
 from __future__ import annotations
 
-import copy
 import functools
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import datafusion
-import pyarrow as pa
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,8 +23,6 @@ if TYPE_CHECKING:
     from lm_datafusion.options import ScanOptions
 
 _Frame = datafusion.DataFrame
-# No state of the catalog: names may have changed while a frame was planned.
-NO_EPOCH = -1
 _DERIVING = (
     "__getitem__",
     "alias",
@@ -63,6 +57,7 @@ _DERIVING = (
 _RUNNING = (
     "__repr__",
     "_repr_html_",
+    "collect",
     "collect_column",
     "cache",
     "collect_partitioned",
@@ -74,6 +69,7 @@ _RUNNING = (
     "write_table",
     "execute_stream",
     "execute_stream_partitioned",
+    "to_arrow_table",
     "to_polars",
     "count",
     "__arrow_c_stream__",
@@ -94,84 +90,49 @@ class Statement:
     param_values: dict[str, Any] | None = None
     named_params: dict[str, Any] | None = None
 
-    def planned_as(
+    @property
+    def has_params(self) -> bool:
+        """Whether the text alone is not the whole query."""
+        return bool(self.param_values or self.named_params)
+
+    def planned(
         self,
-        text: str,
         context: datafusion.SessionContext,
+        text: str | None = None,
         checks: datafusion.SQLOptions | None = None,
     ) -> datafusion.DataFrame:
-        """Another text, planned with the values of this query."""
-        return context.sql(text, checks, self.param_values, **(self.named_params or {}))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
-    """How a frame was made of others: a method of DataFusion's frames, called on one of them."""
-
-    frame: LateDataFrame
-    method: Callable[..., datafusion.DataFrame]
-    arguments: tuple[Any, ...]
-    options: dict[str, Any]
-
-    @property
-    def frames(self) -> list[LateDataFrame]:
-        """The frames it was made of."""
-        given = [self.frame, *self.arguments, *self.options.values()]
-        return [value for value in given if isinstance(value, LateDataFrame)]
-
-    def made_of(
-        self, instead: Callable[[LateDataFrame], datafusion.DataFrame]
-    ) -> datafusion.DataFrame:
-        """The same, made of other frames."""
-
-        def value(given: Any) -> Any:
-            return instead(given) if isinstance(given, LateDataFrame) else given
-
-        options = {name: value(given) for name, given in self.options.items()}
-        return self.method(instead(self.frame), *map(value, self.arguments), **options)
+        """The query, or another text with its values, as a session plans it."""
+        given = self.text if text is None else text
+        return context.sql(given, checks, self.param_values, **(self.named_params or {}))
 
 
 class Server(Protocol):
     """Chooses what runs when a frame runs."""
 
-    def serve(self, frame: LateDataFrame, *, runs: bool = True) -> datafusion.DataFrame:
-        """The frame to run instead; its rows, names and types are the same.
+    def plan(self, frame: LateDataFrame) -> datafusion.DataFrame:
+        """The frame that would run instead; its rows, names and types are the same."""
+
+    def run(self, frame: LateDataFrame, action: Callable[[_Frame], Any], method: str) -> Any:
+        """What an action gives on the frame that runs instead.
 
         Args:
             frame: What the user made.
-            runs: Whether it runs now; if not, only its plan is wanted.
+            action: What is done with a frame.
+            method: Its name.
         """
-
-    def run(
-        self,
-        frame: LateDataFrame,
-        action: Callable[[datafusion.DataFrame], Any],
-        *,
-        repeats: bool = True,
-    ) -> Any:
-        """What an action gives that runs a frame.
-
-        Args:
-            frame: What the user made.
-            action: What is done with the frame to run instead.
-            repeats: Whether it may be done twice, should it fail the first time.
-        """
-
-    def collect_again(self, frame: LateDataFrame) -> list[pa.RecordBatch] | None:
-        """The rows of a frame, if a plan is ready for it."""
 
 
 class LateDataFrame(datafusion.DataFrame):
     """A DataFrame of a session that chooses readers.
 
     Args:
-        native: The frame as DataFusion planned it; or what plans it, if a plan that is ready may
+        native: The frame as DataFusion planned it; or what plans it, if a plan that is kept may
             serve instead.
         server: Chooses what runs.
         options: How its tables are scanned; None to follow tables and session.
         statement: The query it came from; None for one that was put together by methods.
-        epoch: The state of the catalog it was planned in, if that is known.
-        recipe: How it was made of other frames, if it was and that can be done again.
+        version: The version of the catalog it was planned in; None if that is not known.
+        source: The frame of `read_parquet` that it was made of, if there is exactly one.
     """
 
     def __init__(
@@ -181,8 +142,8 @@ class LateDataFrame(datafusion.DataFrame):
         *,
         options: ScanOptions | None = None,
         statement: Statement | None = None,
-        epoch: int = NO_EPOCH,
-        recipe: Recipe | None = None,
+        version: int | None = None,
+        source: datafusion.DataFrame | None = None,
     ) -> None:
         if isinstance(native, _Frame):
             super().__init__(native.df)
@@ -191,8 +152,8 @@ class LateDataFrame(datafusion.DataFrame):
         self._server = server
         self.scan_options = options
         self.statement = statement
-        self.epoch = epoch
-        self.recipe = recipe
+        self.version = version
+        self.source = source
 
     @functools.cached_property
     def df(self) -> Any:
@@ -204,32 +165,22 @@ class LateDataFrame(datafusion.DataFrame):
         """The frame as DataFusion planned it."""
         return datafusion.DataFrame(self.df)
 
-    def _derived(
-        self, made: datafusion.DataFrame, others: Iterable[Any], recipe: Recipe | None
-    ) -> LateDataFrame:
-        """A frame made of this one and others: of the same state of the catalog, or of none."""
-        epochs = {getattr(o, "epoch", NO_EPOCH) for o in others if isinstance(o, _Frame)}
-        epoch = self.epoch if epochs <= {self.epoch} else NO_EPOCH
+    def _derived(self, made: datafusion.DataFrame, others: Iterable[Any]) -> LateDataFrame:
+        """A frame made of this one and others: of the same version, and of one source at most."""
+        frames = [self, *(other for other in others if isinstance(other, _Frame))]
+        versions = {getattr(frame, "version", None) for frame in frames}
+        sources = {id(s): s for f in frames if (s := getattr(f, "source", None)) is not None}
         return LateDataFrame(
-            made, self._server, options=self.scan_options, epoch=epoch, recipe=recipe
+            made,
+            self._server,
+            options=self.scan_options,
+            version=self.version if len(versions) == 1 else None,
+            source=next(iter(sources.values())) if len(sources) == 1 else None,
         )
 
     def execution_plan(self) -> datafusion.ExecutionPlan:
         """The plan that would run."""
-        return self._server.serve(self, runs=False).execution_plan()
-
-    def collect(self) -> list[pa.RecordBatch]:
-        """The rows, as batches."""
-        batches = self._server.collect_again(self)
-        return self._server.run(self, _Frame.collect) if batches is None else batches
-
-    def to_arrow_table(self) -> pa.Table:
-        """The rows, as a table."""
-        batches = self._server.collect_again(self)
-        if batches is None:
-            return self._server.run(self, _Frame.to_arrow_table)
-        # As DataFusion does: batches may forbid nulls where the plan allows them.
-        return pa.Table.from_batches(batches, schema=None if batches else self.schema())
+        return self._server.plan(self).execution_plan()
 
     def to_pandas(self) -> Any:
         """The rows, as a pandas DataFrame."""
@@ -244,32 +195,6 @@ class LateDataFrame(datafusion.DataFrame):
         return self.to_arrow_table().to_pydict()
 
 
-def sources_of(frame: LateDataFrame) -> list[LateDataFrame]:
-    """The frames that a frame was made of and that were not made of others, each once."""
-    seen: dict[int, LateDataFrame] = {}
-    waiting = [frame]
-    while waiting:
-        frame = waiting.pop()
-        if id(frame) not in seen:
-            seen[id(frame)] = frame
-            waiting += [] if frame.recipe is None else frame.recipe.frames
-    return [frame for frame in seen.values() if frame.recipe is None]
-
-
-def rebuilt(
-    frame: LateDataFrame, source: Callable[[LateDataFrame], datafusion.DataFrame]
-) -> datafusion.DataFrame:
-    """A frame made again, by the same methods, of other sources; each part once."""
-    made: dict[int, datafusion.DataFrame] = {}
-
-    def again(part: LateDataFrame) -> datafusion.DataFrame:
-        if id(part) not in made:
-            made[id(part)] = source(part) if part.recipe is None else part.recipe.made_of(again)
-        return made[id(part)]
-
-    return again(frame)
-
-
 def _deriving(name: str) -> Callable[..., Any]:
     method = getattr(datafusion.DataFrame, name)
 
@@ -278,25 +203,9 @@ def _deriving(name: str) -> Callable[..., Any]:
         made = method(self, *arguments, **options)
         if type(made) is not datafusion.DataFrame:
             return made
-        given = [*arguments, *options.values()]
-        recipe = None
-        # How many rows come before a tail was counted when it was made; what can be read once
-        # has been read.
-        if name != "tail" and not any(isinstance(value, Iterator) for value in given):
-            recipe = Recipe(
-                frame=self,
-                method=method,
-                arguments=tuple(map(_kept, arguments)),
-                options={word: _kept(value) for word, value in options.items()},
-            )
-        return self._derived(made, given, recipe)
+        return self._derived(made, [*arguments, *options.values()])
 
     return derive
-
-
-def _kept(argument: Any) -> Any:
-    """An argument as it is now, whatever becomes of a list that holds it."""
-    return copy.copy(argument) if isinstance(argument, list | dict | set) else argument
 
 
 def _running(name: str) -> Callable[..., Any]:
@@ -304,10 +213,7 @@ def _running(name: str) -> Callable[..., Any]:
 
     @functools.wraps(method)
     def run(self: LateDataFrame, *arguments: Any, **options: Any) -> Any:
-        def action(frame: datafusion.DataFrame) -> Any:
-            return method(frame, *arguments, **options)
-
-        return self._server.run(self, action, repeats=not name.startswith("write_"))
+        return self._server.run(self, lambda frame: method(frame, *arguments, **options), name)
 
     return run
 

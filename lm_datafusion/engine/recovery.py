@@ -25,13 +25,15 @@ from datafusion import RecordBatchStream
 from lm_datafusion.errors import CorruptFileError, LateError, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, MutableSequence
+    from collections.abc import Callable, Iterator, Mapping, MutableSequence
 
     import pyarrow as pa
     from datafusion import DataFrame
     from datafusion.record_batch import RecordBatch
 
     from lm_datafusion.dataset import LateDataset
+    from lm_datafusion.engine.parquet_table import TableName
+    from lm_datafusion.metrics import ScanReport
 
     Instead = Callable[[Exception], DataFrame]
 
@@ -40,13 +42,18 @@ Answer = TypeVar("Answer")
 _DATA = (CorruptFileError, StorageError)
 
 
-def own_error(errors: Iterable[Exception], error: Exception) -> LateError | None:
-    """The error of ours that DataFusion's tells of, if the data is at fault."""
+def own_error(errors: MutableSequence[Exception], error: Exception) -> LateError | None:
+    """The error of ours that DataFusion's text repeats, if the data is at fault.
+
+    Errors are taken out: their frames hold the stream that holds them, and with it open files.
+    """
     text = str(error)
-    return next((e for e in list(errors) if isinstance(e, _DATA) and _is_told(e, text)), None)
+    found = next((e for e in list(errors) if isinstance(e, _DATA) and _is_in(e, text)), None)
+    errors.clear()
+    return found
 
 
-def _is_told(own: LateError, text: str) -> bool:
+def _is_in(own: LateError, text: str) -> bool:
     return str(own) in text or repr(str(own))[1:-1] in text
 
 
@@ -139,17 +146,50 @@ class WatchedStream(RecordBatchStream):
         self.rbs = self._instead(error).execute_stream().rbs
 
 
+def watched(
+    datasets: Mapping[TableName, LateDataset],
+    reports_of: Callable[[TableName], MutableSequence[ScanReport]],
+    errors: MutableSequence[Exception],
+) -> dict[TableName, WatchedDataset]:
+    """Datasets as DataFusion scans them, with where their reports and errors go."""
+    return {
+        name: WatchedDataset(dataset, reports_of(name), errors)
+        for name, dataset in datasets.items()
+    }
+
+
 class WatchedDataset(ds.Dataset):
-    """A dataset as DataFusion scans it, which keeps what is raised.
+    """A dataset as DataFusion scans it, which keeps what is reported and raised.
 
     Args:
         late: The dataset.
+        reports: Where reports go; None: where the dataset's own go.
         errors: Where errors go.
     """
 
-    def __init__(self, late: LateDataset, errors: MutableSequence[Exception]) -> None:
+    def __init__(
+        self,
+        late: LateDataset,
+        reports: MutableSequence[ScanReport] | None,
+        errors: MutableSequence[Exception],
+    ) -> None:
         # The base class cannot be initialised from Python.
-        self._late = late
+        self._late = late if reports is None else late.with_reports(reports)
+        self._errors = errors
+        self._applies_all = False
+
+    def applies_all(self) -> None:
+        """Says that every filter which DataFusion pushes is one that the dataset applies anyway.
+
+        Reading a filter back from PyArrow's form takes a millisecond, three times a statement.
+        """
+        self._applies_all = True
+
+    def observe(
+        self, reports: MutableSequence[ScanReport], errors: MutableSequence[Exception]
+    ) -> None:
+        """Sends reports and errors of scans that begin from now on elsewhere."""
+        self._late.report_to(reports)
         self._errors = errors
 
     @property
@@ -157,26 +197,33 @@ class WatchedDataset(ds.Dataset):
         """Columns and types."""
         return self._late.schema
 
-    def scanner(self, *arguments: Any, **settings: Any) -> _Scanner:
+    def scanner(self, columns: Any = None, filter: Any = None, **settings: Any) -> _Scanner:  # noqa: A002 PyArrow's name
         """As the dataset's."""
+        pushed = None if self._applies_all else filter
         with _kept(self._errors):
-            return _Scanner(self._late.scanner(*arguments, **settings), self._errors)
+            return _Scanner(self._late.scanner(columns, pushed, **settings), self._errors)
 
     def get_fragments(self, filter: Any = None) -> Iterator[_Fragment]:  # noqa: A002 PyArrow's name
         """As the dataset's."""
+        pushed = None if self._applies_all else filter
         with _kept(self._errors):
-            for fragment in self._late.get_fragments(filter):
-                yield _Fragment(fragment, self._errors)
+            for fragment in self._late.get_fragments(pushed):
+                yield _Fragment(fragment, self._errors, applies_all=self._applies_all)
 
 
 class _Fragment:
-    def __init__(self, fragment: Any, errors: MutableSequence[Exception]) -> None:
+    def __init__(
+        self, fragment: Any, errors: MutableSequence[Exception], *, applies_all: bool
+    ) -> None:
         self._fragment = fragment
         self._errors = errors
+        self._applies_all = applies_all
 
-    def scanner(self, *arguments: Any, **settings: Any) -> _Scanner:
+    def scanner(self, *arguments: Any, filter: Any = None, **settings: Any) -> _Scanner:  # noqa: A002 PyArrow's name
+        pushed = None if self._applies_all else filter
         with _kept(self._errors):
-            return _Scanner(self._fragment.scanner(*arguments, **settings), self._errors)
+            scanner = self._fragment.scanner(*arguments, filter=pushed, **settings)
+            return _Scanner(scanner, self._errors)
 
 
 class _Scanner:

@@ -1,6 +1,6 @@
-"""What the scans of one run of a query did: one report per table reference.
+"""What the scans of one run of a query did: one report per Parquet table.
 
-In: the routed references of a query, and reports of partitions as they end. Out: `ScanReport`s.
+In: how each table is read, and reports of partitions as they end. Out: `ScanReport`s.
 
 Invariant: reports of one run never reach another, whichever threads its partitions run on.
 """
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from lm_datafusion.metrics import merge_reports
 
 if TYPE_CHECKING:
-    from lm_datafusion.engine.routing import RoutedReference
+    from lm_datafusion.engine.offer import Offer, TableAccess
+    from lm_datafusion.engine.parquet_table import TableName
     from lm_datafusion.metrics import ScanReport
 
 
@@ -21,49 +22,29 @@ class RunReports:
     """The reports of one run.
 
     Attributes:
-        references: What was routed.
+        offer: What runs.
         errors: What scans of ours raised.
     """
 
-    def __init__(self, references: tuple[RoutedReference, ...]) -> None:
+    def __init__(self, offer: Offer) -> None:
+        self.offer = offer
         self.errors: list[Exception] = []
-        self.references = references
-        self._by_reference: list[list[ScanReport]] = [[] for _ in references]
+        self._by_table: dict[TableName, list[ScanReport]] = {a.use.name: [] for a in offer.tables}
 
-    @property
-    def paths(self) -> str:
-        """The paths of the run, for people."""
-        return " and ".join(dict.fromkeys(reference.route.path for reference in self.references))
-
-    @property
-    def is_native(self) -> bool:
-        """Whether DataFusion's own reader serves all references."""
-        return all(reference.route.path == "native" for reference in self.references)
+    def of(self, name: TableName) -> list[ScanReport]:
+        """Where the partitions of a table put their reports."""
+        return self._by_table[name]
 
     def as_native(self, reason: str) -> RunReports:
-        """Reports of a run in which DataFusion's own reader serves them after all."""
-        return RunReports(tuple(reference.as_native(reason) for reference in self.references))
-
-    def of(self, place: int) -> list[ScanReport]:
-        """Where the partitions of a reference put their reports."""
-        return self._by_reference[place]
+        """Reports of a run in which DataFusion's own reader serves every table after all."""
+        return RunReports(self.offer.as_native(reason))
 
     def merged(self) -> list[ScanReport]:
-        """One report per reference; as far as the run has come."""
-        return [
-            _merged(reference, list(reports))
-            for reference, reports in zip(self.references, self._by_reference, strict=True)
-        ]
+        """One report per table; as far as the run has come."""
+        return [_merged(access, list(self.of(access.use.name))) for access in self.offer.tables]
 
 
-def _merged(reference: RoutedReference, reports: list[ScanReport]) -> ScanReport:
-    whole = merge_reports(
-        reports,
-        table=reference.alias,
-        path=reference.route.path,
-        reason=reference.route.reason,
-    )
-    files = reference.table.files
-    return dataclasses.replace(
-        whole, files=len(files), bytes_total=sum(file.size for file in files)
-    )
+def _merged(access: TableAccess, reports: list[ScanReport]) -> ScanReport:
+    table = access.use.table
+    whole = merge_reports(reports, table=access.use.alias, path=access.path, reason=access.reason)
+    return dataclasses.replace(whole, files=len(table.files), bytes_total=table.size_bytes)

@@ -4,7 +4,7 @@ In: SQL, or DataFusion's DataFrame methods. Out: DataFusion's own DataFrames.
 
 DataFusion plans every statement as it is: its errors, schemas and side effects are the answer to
 everything that is not a query. A query's frame is handed out as a `LateDataFrame`, which asks
-`engine.serving` for its readers when it runs.
+`engine.server` what to run when it runs.
 
 Invariant: a DataFrame is lazy: nothing is read for it before it runs.
 """
@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import datafusion
 
+from lm_datafusion.engine.catalog import SessionCatalog
 from lm_datafusion.engine.factory import LateTableFactory
-from lm_datafusion.engine.few_readers import with_few_readers
+from lm_datafusion.engine.footer_concurrency import with_footer_concurrency
 from lm_datafusion.engine.frame import LateDataFrame, Statement
 from lm_datafusion.engine.recovery import WatchedDataset
-from lm_datafusion.engine.serving import QueryServer
+from lm_datafusion.engine.server import QueryServer
+from lm_datafusion.engine.session_methods import reports_changes
 from lm_datafusion.options import ScanOptions
-from lm_datafusion.sql.statement import parse_create_view
 
 if TYPE_CHECKING:
     import pathlib
@@ -41,63 +42,6 @@ if TYPE_CHECKING:
 _DONE = "EmptyRelation"
 # ... and statements that are left to it as they are.
 _OTHER = frozenset({"DmlStatement", "CopyTo", "DescribeTable", "Unparsed"})
-# Methods after which a name or a function may mean something else.
-_CHANGING = (
-    "deregister_object_store",
-    "deregister_table",
-    "deregister_udaf",
-    "deregister_udf",
-    "deregister_udtf",
-    "deregister_udwf",
-    "enable_spark_functions",
-    "create_dataframe",
-    "from_arrow",
-    "from_pandas",
-    "from_polars",
-    "from_pydict",
-    "from_pylist",
-    "refresh_catalogs",
-    "register_arrow",
-    "register_avro",
-    "register_batch",
-    "register_csv",
-    "register_json",
-    "register_object_store",
-    "register_record_batches",
-    "register_table",
-    "register_table_factory",
-    "register_table_provider",
-    "register_udaf",
-    "register_udf",
-    "register_udtf",
-    "register_udwf",
-    "register_view",
-    "remove_optimizer_rule",
-    "add_physical_optimizer_rule",
-    "set_query_planner",
-    "execute_logical_plan",
-)
-# Those among them that change a function; without a name, any.
-_FUNCTIONS = frozenset(
-    {
-        "deregister_udaf",
-        "deregister_udf",
-        "deregister_udtf",
-        "deregister_udwf",
-        "enable_spark_functions",
-        "register_udaf",
-        "register_udf",
-        "register_udtf",
-        "register_udwf",
-    }
-)
-# Methods that give another handle on the same session.
-_SAME_SESSION = (
-    "with_extensions",
-    "with_logical_extension_codec",
-    "with_physical_extension_codec",
-    "with_python_udf_inlining",
-)
 # Settings of how long DataFusion keeps a list of a table's files; by default for ever.
 _LISTING = "list_files_cache"
 # Statements that change nothing when they are planned.
@@ -106,6 +50,7 @@ _QUERY = re.compile(
 )
 
 
+@reports_changes
 class SessionContext(datafusion.SessionContext):
     """DataFusion's session; each Parquet table of a query is read by the path that suits it.
 
@@ -124,7 +69,7 @@ class SessionContext(datafusion.SessionContext):
     ) -> None:
         super().__init__(config, runtime)
         self._options = options or ScanOptions()
-        self._server = QueryServer(_plain(self), self._options)
+        self._server = QueryServer(SessionCatalog(_plain(self)), self._options)
         super().register_table_factory("LM_PARQUET", LateTableFactory(self._options))
 
     @classmethod
@@ -161,17 +106,17 @@ class SessionContext(datafusion.SessionContext):
             options: How this table is scanned, if not as the session says.
             **settings: As for DataFusion.
         """
-        with self._server.catalog_changing():
-            session = with_few_readers(_plain(self), path)
+        with self._catalog.changing():
+            session = with_footer_concurrency(_plain(self), path)
             session.register_parquet(name, path, *arguments, **settings)
-            self._server.set_table_options((name,), options)
+            self._catalog.set_options(name, options)
 
     def register_listing_table(
         self, name: str, path: str | pathlib.Path, *arguments: Any, **settings: Any
     ) -> None:
         """Registers files as a table; arguments as for DataFusion."""
-        with self._server.catalog_changing():
-            session = with_few_readers(_plain(self), path)
+        with self._catalog.changing():
+            session = with_footer_concurrency(_plain(self), path)
             session.register_listing_table(name, path, *arguments, **settings)
 
     def register_dataset(self, name: str, dataset: pa.dataset.Dataset) -> None:
@@ -179,35 +124,36 @@ class SessionContext(datafusion.SessionContext):
         from lm_datafusion.dataset import late_form
 
         late = None if self._options.path == "native" else late_form(dataset, self._options)
-        with self._server.catalog_changing():
-            watched = dataset if late is None else WatchedDataset(late, self._server.errors)
+        with self._catalog.changing():
+            watched = dataset if late is None else WatchedDataset(late, None, self._server.errors)
             super().register_dataset(name, watched)
 
     def register_catalog_provider(self, *arguments: Any, **settings: Any) -> None:
-        """As DataFusion's. Tables may now change without this session being told."""
-        self._server.catalog_shared()
-        with self._server.catalog_changing():
+        """As DataFusion's. Names may now change without a call of this session."""
+        self._catalog.share()
+        with self._catalog.changing():
             super().register_catalog_provider(*arguments, **settings)
 
     def register_catalog_provider_list(self, *arguments: Any, **settings: Any) -> None:
-        """As DataFusion's. Tables may now change without this session being told."""
-        self._server.catalog_shared()
-        with self._server.catalog_changing():
+        """As DataFusion's. Names may now change without a call of this session."""
+        self._catalog.share()
+        with self._catalog.changing():
             super().register_catalog_provider_list(*arguments, **settings)
 
     def read_parquet(self, *arguments: Any, **settings: Any) -> DataFrame:
         """Reads Parquet files as a DataFrame; arguments as for DataFusion."""
-        epoch = self._server.epoch
-        return self._late(super().read_parquet(*arguments, **settings), epoch)
+        version = self._catalog.version
+        made = super().read_parquet(*arguments, **settings)
+        return self._late(made, version, source=made)
 
     def table(self, name: str) -> DataFrame:
         """A registered table as a DataFrame."""
-        epoch = self._server.epoch
-        return self._late(super().table(name), epoch)
+        version = self._catalog.version
+        return self._late(super().table(name), version)
 
     def catalog(self, name: str = "datafusion") -> Catalog:
-        """As DataFusion's. Tables may now change without this session being told."""
-        self._server.catalog_shared()
+        """As DataFusion's. Names may now change without a call of this session."""
+        self._catalog.share()
         return super().catalog(name)
 
     def sql(
@@ -227,54 +173,61 @@ class SessionContext(datafusion.SessionContext):
         """
         scan_options = options if isinstance(options, ScanOptions) else None
         checks = None if isinstance(options, ScanOptions) else options
-        epoch = self._server.epoch
+        version = self._catalog.version
         is_plain = checks is None and not param_values and not named_params
-        if is_plain and self._server.is_ready(query, scan_options):
+        if is_plain and self._server.is_kept(query, scan_options):
             planned = functools.partial(super().sql, query)
             statement = Statement(text=query)
-            return self._server.unplanned(
-                self._late(planned, epoch, options=scan_options, statement=statement)
-            )
+            frame = self._late(planned, version, options=scan_options, statement=statement)
+            self._catalog.plan_before_changes(frame)
+            return frame
         is_query = _QUERY.match(query) is not None
         if not is_query and _LISTING in query.lower():
-            self._server.files_listed_anew()
-        with nullcontext() if is_query else self._server.catalog_changing():
+            self._catalog.list_every_time()
+        with nullcontext() if is_query else self._catalog.changing():
             native = super().sql(query, checks, param_values, **named_params)
         kind = _root(native)
         if kind == _DONE:
-            with self._server.catalog_changing():  # SELECT ... INTO looked like a query
+            with self._catalog.changing():  # SELECT ... INTO looked like a query
                 pass
-            view = parse_create_view(query)
-            if view is not None:
-                self._server.remember_view(*view)
         has_frames = any(isinstance(value, datafusion.DataFrame) for value in named_params.values())
         if kind == _DONE or kind in _OTHER or has_frames:
             return native
         statement = Statement(text=query, param_values=param_values, named_params=named_params)
-        return self._late(native, epoch, options=scan_options, statement=statement)
+        return self._late(native, version, options=scan_options, statement=statement)
 
     def explain_scan(self, query: str, options: ScanOptions | None = None) -> ScanExplanation:
         """What a query would read, in which order, and why; nothing is run."""
-        epoch = self._server.epoch
+        version = self._catalog.version
         native = super().sql(query)
-        frame = self._late(native, epoch, options=options, statement=Statement(text=query))
+        frame = self._late(native, version, options=options, statement=Statement(text=query))
         return self._server.explain(frame)
 
     def scan_reports(self) -> list[ScanReport]:
-        """What this thread's last query did: a report per reference to a Parquet table."""
+        """What this thread's last query did: a report per Parquet table."""
         return self._server.reports()
 
     def _late(
         self,
         native: DataFrame | Callable[[], DataFrame],
-        epoch: int,
+        version: int | None,
         *,
         options: ScanOptions | None = None,
         statement: Statement | None = None,
+        source: DataFrame | None = None,
     ) -> LateDataFrame:
         return LateDataFrame(
-            native, self._server, options=options, statement=statement, epoch=epoch
+            native,
+            self._server,
+            options=options,
+            statement=statement,
+            version=version,
+            source=source,
         )
+
+    @property
+    def _catalog(self) -> SessionCatalog:
+        return self._server.catalog
 
 
 def _plain(context: datafusion.SessionContext) -> datafusion.SessionContext:
@@ -290,38 +243,3 @@ def _root(frame: DataFrame) -> str:
         return type(frame.logical_plan().to_variant()).__name__
     except Exception:  # noqa: BLE001 a kind that DataFusion does not show to Python
         return "Unparsed"
-
-
-def _changing(name: str) -> Callable[..., Any]:
-    method = getattr(datafusion.SessionContext, name)
-
-    @functools.wraps(method)
-    def change(self: SessionContext, *arguments: Any, **settings: Any) -> Any:
-        with self._server.catalog_changing():
-            if name in _FUNCTIONS:
-                self._server.function_changed(_function_name(*arguments, **settings))
-            return method(self, *arguments, **settings)
-
-    return change
-
-
-def _function_name(function: Any = "", *_: Any, **settings: Any) -> str:
-    """The name in a call of a method that changes functions."""
-    given = next(iter(settings.values()), function)
-    return str(getattr(given, "name", given))
-
-
-def _same_session(name: str) -> Callable[..., Any]:
-    method = getattr(datafusion.SessionContext, name)
-
-    @functools.wraps(method)
-    def make(self: SessionContext, *arguments: Any, **settings: Any) -> SessionContext:
-        return self._handle(method(self, *arguments, **settings), self._server)
-
-    return make
-
-
-for _name in _SAME_SESSION:
-    setattr(SessionContext, _name, _same_session(_name))
-for _name in _CHANGING:
-    setattr(SessionContext, _name, _changing(_name))

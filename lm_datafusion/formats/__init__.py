@@ -1,1 +1,1 @@
-"""File formats: what the bytes of a file mean. One folder each; they never import each other."""
+"""File formats: how to read the bytes of a file. One folder each; none imports another."""

@@ -1,8 +1,8 @@
 """Compiled kernels: bytes and rows in, arrays out.
 
 In: the bytes of pages, and the rows wanted. Out: Arrow arrays of those rows, or the rows that pass
-a condition. Kernels know no file, plan or predicate tree; they release Python's lock in every loop
-over values.
+a condition. Kernels know no file, plan or predicate tree; they release the GIL in every loop over
+values.
 
 Two Cython modules, each in parts (`.pxi`):
 
@@ -19,7 +19,7 @@ numbers), `text.h` and `find.h` (text and substring search), `utf8.h` (validatio
 Without a C compiler the package installs without them, and PyArrow decodes every page.
 `LM_DATAFUSION_KERNELS=off` turns them off.
 
-Invariant: no byte outside the buffers handed in is read, whatever the bytes say.
+Invariant: no byte outside the given buffers is read, whatever they contain.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def kernel_info() -> KernelInfo:
 
 @functools.cache
 def warn_if_missing() -> None:
-    """Says once per process that kernels are off, unless somebody turned them off."""
+    """Warns once per process that kernels are missing, unless they were turned off."""
     info = kernel_info()
     if not info.is_active and info.reason != _SWITCHED_OFF:
         warnings.warn(

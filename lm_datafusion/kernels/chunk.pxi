@@ -167,6 +167,8 @@ cdef class ChunkReader:
         source: The file. `fetch(ranges, target)` fetches a list of (offset, length) into a memoryview
             that they fill exactly, or raises; `descriptor()` is that of a local file, whose bytes
             are then read without Python, or -1; `size_bytes` is the size of the file.
+        verify: Whether pages are checked against their checksums.
+        largest_page: Bytes that a page may decompress to.
     """
 
     cdef list _chunks
@@ -175,12 +177,13 @@ cdef class ChunkReader:
     cdef PageReader _reader
     cdef list _dictionaries  # by chunk; None if there is none, or nobody has read it
     cdef list _is_dictionary_read
-    cdef Py_ssize_t _page_count
+    cdef readonly Py_ssize_t page_count
     cdef uint8_t* _is_fetched  # by page
     cdef readonly int64_t pages_fetched
     cdef readonly int64_t bytes_fetched
 
-    def __cinit__(self, chunks, ValueKind kind not None, source):
+    def __cinit__(self, chunks, ValueKind kind not None, source, *, bint verify=False,
+                  int64_t largest_page=0x7FFFFFFF):
         cdef ChunkPages chunk
         self._chunks = list(chunks)
         if not self._chunks:
@@ -190,14 +193,19 @@ cdef class ChunkReader:
         self._dictionaries = []
         self._is_dictionary_read = []
         for chunk in self._chunks:
-            self._page_count += chunk.offsets.shape[0]
-            self._dictionaries.append(chunk.dictionary)
-            self._is_dictionary_read.append(chunk.dictionary is not None)
+            self.page_count += chunk.offsets.shape[0]
+            kept = chunk.dictionary
+            if kept is not None and verify and not (<Dictionary>kept).is_verified:
+                kept = None
+            self._dictionaries.append(kept)
+            self._is_dictionary_read.append(kept is not None)
         chunk = self._chunks[0]
         self._reader = PageReader(
             chunk.max_definition_level, chunk.physical_type, chunk.fixed_length
         )
-        self._is_fetched = <uint8_t*>calloc(<size_t>self._page_count + 1, 1)
+        self._reader.verifies = verify
+        self._reader.largest_page = largest_page
+        self._is_fetched = <uint8_t*>calloc(<size_t>self.page_count + 1, 1)
         if self._is_fetched == NULL:
             raise MemoryError
 
@@ -213,7 +221,7 @@ cdef class ChunkReader:
         """Takes over what another reader of the same chunks has read: dictionaries and counts."""
         cdef Py_ssize_t page
         self.share_dictionaries(other)
-        for page in range(self._page_count):
+        for page in range(self.page_count):
             self._note_page(page, other._is_fetched[page])
         self.bytes_fetched += other.bytes_fetched
         other.bytes_fetched = 0
@@ -221,7 +229,7 @@ cdef class ChunkReader:
     def share_dictionaries(self, ChunkReader other not None):
         """Takes over the dictionaries that another reader of the same chunks has read."""
         cdef Py_ssize_t i
-        if other._page_count != self._page_count or len(other._chunks) != len(self._chunks):
+        if other.page_count != self.page_count or len(other._chunks) != len(self._chunks):
             raise ValueError("a reader of other chunks")
         for i in range(len(self._chunks)):
             if other._is_dictionary_read[i] and not self._is_dictionary_read[i]:
@@ -238,6 +246,8 @@ cdef class ChunkReader:
         except PageError as error:
             self._name_page(error)
             raise
+        except MemoryError:
+            raise PageError("there is no memory for a page") from None
         finally:
             self._reader.let_go()
             give_workspace(workspace)
@@ -269,6 +279,8 @@ cdef class ChunkReader:
         except PageError as error:
             self._name_page(error)
             raise
+        except MemoryError:
+            raise PageError("there is no memory for a page") from None
         finally:
             self._reader.let_go()
             give_workspace(workspace)
@@ -309,6 +321,8 @@ cdef class ChunkReader:
             workspace = take_workspace()
             try:
                 self._read_dictionary(workspace, chunk)
+            except MemoryError:
+                raise PageError("there is no memory for a dictionary") from None
             finally:
                 give_workspace(workspace)
         dictionary = self._dictionaries[chunk]
@@ -332,7 +346,7 @@ cdef class ChunkReader:
         cdef ChunkPages chunk
         cdef int64_t i, first, pages, base_row = 0, base_page = 0
         cdef Scratch scratch = workspace.scratch
-        layout.stride = self._page_count
+        layout.stride = self.page_count
         layout.table = <int64_t*>scratch.room(TABLE, 5 * layout.stride * 8 + 64)
         # A range per page at the most, and one per dictionary.
         layout.ranges = <int64_t*>scratch.room(
@@ -433,7 +447,15 @@ cdef class ChunkReader:
     cdef int _open_dictionary(self, Workspace workspace, Py_ssize_t number, buffer,
                               int64_t start) except -1:
         cdef ChunkPages chunk = self._chunks[number]
-        cdef Dictionary found = Dictionary(buffer, start, workspace.decompressor(chunk))
+        cdef Dictionary found
+        try:
+            found = Dictionary(
+                buffer, start, workspace.decompressor(chunk), self._reader.verifies,
+                self._reader.largest_page,
+            )
+        except PageError as error:
+            error.chunk = number
+            raise
         if found.size_bytes <= SMALL_DICTIONARY:
             chunk.dictionary = found
         self._dictionaries[number] = found

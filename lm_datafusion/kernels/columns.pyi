@@ -45,7 +45,14 @@ class AllTest(ValueTest):
 class Dictionary:
     value_count: int
     size_bytes: int
-    def __init__(self, buffer: Any, start: int, decompress: Callable[..., Any] | None) -> None: ...
+    def __init__(
+        self,
+        buffer: Any,
+        start: int,
+        decompress: Callable[..., Any] | None,
+        verify: bool = False,
+        largest_page: int = ...,
+    ) -> None: ...
     def test(self, test: ValueTest) -> NDArray[np.uint8]: ...
     def to_array(self, builder: Builder) -> Any: ...
 
@@ -134,11 +141,20 @@ class Source(Protocol):
     def fetch(self, ranges: list[tuple[int, int]], target: memoryview) -> None: ...
 
 class ChunkReader:
+    page_count: int
     pages_fetched: int
     bytes_fetched: int
     @property
     def rows_decoded(self) -> int: ...
-    def __init__(self, chunks: Sequence[ChunkPages], kind: ValueKind, source: Source) -> None: ...
+    def __init__(
+        self,
+        chunks: Sequence[ChunkPages],
+        kind: ValueKind,
+        source: Source,
+        *,
+        verify: bool = False,
+        largest_page: int = ...,
+    ) -> None: ...
     def join(self, other: ChunkReader) -> None: ...
     def share_dictionaries(self, other: ChunkReader) -> None: ...
     def read(self, rows: NDArray[np.int32] | None, start: int, stop: int) -> Any: ...

@@ -23,6 +23,7 @@ from lm_datafusion.kernels.pages cimport (
     Scratch,
     add_range,
     find_pages,
+    is_intact,
     place_pages,
     read_page_header,
 )
@@ -32,6 +33,7 @@ import pyarrow as pa
 
 from lm_datafusion.kernels.pages import (
     PageError,
+    RefusedPageError,
     TextError,
     TooLargeError,
     UnsupportedPageError,

@@ -8,9 +8,12 @@ cdef class Dictionary:
         buffer: A `pyarrow.Buffer` that has the page.
         start: Where its header begins.
         decompress: Gives exactly so many bytes of a buffer or raises; or None.
+        verify: Whether the page is checked against its checksum.
+        largest_page: Bytes that the page may decompress to.
 
     Raises:
         PageError: There is no dictionary page.
+        RefusedPageError: Its checksum is wrong, or its size.
     """
 
     cdef object body
@@ -25,12 +28,14 @@ cdef class Dictionary:
     cdef object _lengths
     cdef object _views
     cdef bint _is_checked
+    cdef bint is_verified
 
-    def __cinit__(self, buffer, int64_t start, decompress):
+    def __cinit__(self, buffer, int64_t start, decompress, bint verify=False,
+                  int64_t largest_page=0x7FFFFFFF):
         cdef PageHeader header
-        cdef const uint8_t[::1] data = np.frombuffer(buffer, dtype=np.uint8)
-        cdef int64_t size = data.shape[0], body_start
-        if not 0 <= start < size or read_page_header(&data[start], size - start, &header):
+        cdef const uint8_t* data = <const uint8_t*><size_t>buffer.address
+        cdef int64_t size = buffer.size, body_start
+        if not 0 <= start < size or read_page_header(data + start, size - start, &header):
             raise PageError("no page header where the dictionary should be")
         body_start = start + header.header_bytes
         if header.kind != DICTIONARY_PAGE:
@@ -39,6 +44,11 @@ cdef class Dictionary:
             raise UnsupportedPageError("a dictionary that is not PLAIN")
         if header.compressed_size > size - body_start:
             raise PageError("the dictionary page ends outside the bytes at hand")
+        if header.uncompressed_size > largest_page:
+            raise RefusedPageError("the dictionary claims more bytes than the footer says of all pages")
+        if verify and header.compressed_size and not is_intact(&data[body_start], &header):
+            raise RefusedPageError("the dictionary does not have the checksum that its header says")
+        self.is_verified = verify
         page = buffer.slice(body_start, header.compressed_size)
         if header.uncompressed_size == 0:
             # Of no values; compressed, it has a byte or more.

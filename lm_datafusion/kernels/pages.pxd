@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef struct PageHeader:
     int32_t kind
@@ -11,8 +11,11 @@ cdef struct PageHeader:
     int32_t repetition_bytes
     int32_t header_bytes
     bint is_compressed
+    uint32_t crc
+    bint has_crc
 
 cdef int read_page_header(const uint8_t* data, int64_t size, PageHeader* header) noexcept nogil
+cdef bint is_intact(const uint8_t* body, const PageHeader* header) noexcept nogil
 
 cdef enum:
     SLOTS = 12
@@ -76,6 +79,8 @@ cdef class PageReader:
     cdef const int64_t* _parts
     cdef object _tables  # keeps those alive, unless a scratch does
     cdef int _max_definition_level
+    cdef bint verifies  # whether pages are checked against their checksums
+    cdef int64_t largest_page  # bytes that a page may decompress to
     cdef readonly Py_ssize_t page_count
     cdef readonly int64_t rows_decoded
     cdef Scratch scratch
@@ -97,6 +102,7 @@ cdef class PageReader:
     cdef int _keep(self) except -1
     cdef int _own_body(self, int64_t size) except -1 with gil
     cdef int _fail(self, const char* message, Py_ssize_t page) except -1 with gil
+    cdef int _refuse(self, const char* message, Py_ssize_t page) except -1 with gil
     cdef const uint8_t* _levels
     cdef int64_t _level_bytes
     cdef int64_t _value_width  # 0 if values have no fixed one

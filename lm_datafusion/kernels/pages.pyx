@@ -10,7 +10,6 @@ Invariant: bytes are hostile until checked. A size, count or level that does not
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
@@ -28,6 +27,10 @@ cdef extern from "snappy.h":
     int lm_snappy(const uint8_t*, int64_t, uint8_t*, int64_t) nogil
 cdef extern from "lz4.h":
     int64_t lm_lz4_size(const uint8_t*, int64_t) nogil
+
+cdef extern from "crc32.h":
+    void lm_crc32_prepare()
+    uint32_t lm_crc32(const uint8_t*, int64_t) nogil
 
 cdef extern from "delta.h":
     int LM_SLACK
@@ -66,6 +69,7 @@ class PageError(ValueError):
     def __init__(self, message, page=None):
         super().__init__(message)
         self.page = page
+        self.chunk = None  # whose dictionary it is about
 
 
 class UnsupportedPageError(PageError):
@@ -76,11 +80,19 @@ class TooLargeError(UnsupportedPageError):
     """More values at once than fit one array; fewer rows of the same pages may."""
 
 
-class TextError(PageError):
-    """Text that is no valid UTF-8, which PyArrow would not notice."""
+class RefusedPageError(PageError):
+    """A page that PyArrow must not decode either: it would not notice what is wrong."""
+
+
+class TextError(RefusedPageError):
+    """Text that is no valid UTF-8."""
+
+
+lm_crc32_prepare()
 
 
 include "thrift.pxi"
+include "footer.pxi"
 include "codec.pxi"
 
 
@@ -156,6 +168,8 @@ cdef class PageReader:
         if max_definition_level not in (0, 1):
             raise UnsupportedPageError("nested columns have other levels")
         self._max_definition_level = max_definition_level
+        self.verifies = False
+        self.largest_page = 0x7FFFFFFF
         self.page_count = 0
         self.rows_decoded = 0
         self._kept_page = -1
@@ -302,6 +316,9 @@ cdef class PageReader:
     cdef int _fail(self, const char* message, Py_ssize_t page) except -1 with gil:
         raise PageError(message.decode(), page)
 
+    cdef int _refuse(self, const char* message, Py_ssize_t page) except -1 with gil:
+        raise RefusedPageError(message.decode(), page)
+
     cdef int open(self, Py_ssize_t page) except -1 nogil:
         """Decompresses a page and reads its levels."""
         cdef PageHeader header
@@ -328,6 +345,10 @@ cdef class PageReader:
             body_start = start + header.header_bytes
             if header.compressed_size > size - body_start:
                 self._fail(b"the page ends outside the bytes at hand", page)
+            if header.uncompressed_size > self.largest_page:
+                self._refuse(b"the page claims more bytes than the footer says of all pages", page)
+            if self.verifies and not is_intact(self._page_data + body_start, &header):
+                self._refuse(b"the page does not have the checksum that its header says", page)
             self._raw_start, self._raw_stop = start, body_start + header.compressed_size
         rows = self._row_ends[page] - self._first_rows[page]
         if header.num_values != rows or rows < 0:
@@ -496,7 +517,8 @@ cdef class PageReader:
         elif encoding == BYTE_STREAM_SPLIT:
             size = n * width
             stride = (end - data) // width
-            if stride < n or stride * width != end - data:
+            # Streams of more values than there are: where each begins is anybody's guess.
+            if stride * width != end - data or stride != n:
                 raise PageError("the streams of the page do not have its values", page)
         else:
             rests = <uint32_t*>self.scratch.room(RESTS, n * 4 + 64)

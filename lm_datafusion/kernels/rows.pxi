@@ -67,14 +67,21 @@ cdef class _Wanted:
 
 cdef int64_t find_positions(PageReader reader, const int32_t* rows, int64_t low, int64_t n,
                             const int32_t** positions) except -1 nogil:
-    """Where the wanted rows of the open page are among its values; how many have one."""
+    """Where the wanted rows of the open page are among its values; how many have one.
+
+    NULL if they are all of its values, one after the other.
+    """
     cdef int32_t* found
     cdef uint8_t* wanted_valid
-    cdef int64_t i, dense = n
+    cdef int64_t i
     cdef int32_t first = <int32_t>reader.first_row
-    if not reader.has_nulls and n == reader.row_count:
+    if n == reader.row_count:
         positions[0] = NULL
-        return n
+        if not reader.has_nulls:
+            return n
+        wanted_valid = <uint8_t*>reader.scratch.room(WANTED_VALID, n + 8)
+        memcpy(wanted_valid, reader.valid, <size_t>n)
+        return reader.value_count
     found = <int32_t*>reader.scratch.room(POSITIONS, n * 4 + 64)
     positions[0] = found
     if not reader.has_nulls:
@@ -243,7 +250,8 @@ cdef object filter_wanted(PageReader reader, ValueTest test, list passes, _Wante
     passed = np.empty(found, dtype=np.int32)
     cdef int32_t[::1] passed_rows = passed
     if found:
-        memcpy(&passed_rows[0], out, found * 4)
+        with nogil:
+            memcpy(&passed_rows[0], out, found * 4)
     return passed, None if builder is None else builder.finish()
 
 

@@ -167,6 +167,8 @@ cdef int read_page_header(const uint8_t* data, int64_t size, PageHeader* header)
     header.num_values = header.num_rows = -1
     header.definition_bytes = header.repetition_bytes = 0
     header.is_compressed = True
+    header.has_crc = False
+    header.crc = 0
     while not cursor.status:
         kind = next_field(&cursor, &field)
         if not kind:
@@ -177,6 +179,9 @@ cdef int read_page_header(const uint8_t* data, int64_t size, PageHeader* header)
             header.uncompressed_size = read_i32(&cursor)
         elif field == 3 and kind == 5:
             header.compressed_size = read_i32(&cursor)
+        elif field == 4 and kind == 5:
+            header.crc = <uint32_t>read_i32(&cursor)
+            header.has_crc = True
         elif (field == 5 or field == 7 or field == 8) and kind == 12:
             pages[field] = cursor.at
             skip_value(&cursor, kind, 0)
@@ -207,6 +212,20 @@ cdef int read_page_header(const uint8_t* data, int64_t size, PageHeader* header)
         ):
             return -2
     return 0
+
+
+cdef bint is_intact(const uint8_t* body, const PageHeader* header) noexcept nogil:
+    """Whether the body of a page has the checksum of its header, if that has one."""
+    return not header.has_crc or lm_crc32(body, header.compressed_size) == header.crc
+
+
+def crc32(buffer):
+    """The checksum of bytes, as page headers have it."""
+    cdef _Bytes held = _Bytes(buffer)
+    cdef uint32_t found
+    with nogil:
+        found = lm_crc32(<const uint8_t*>held.view.buf, held.view.len)
+    return found
 
 
 cdef class _Bytes:

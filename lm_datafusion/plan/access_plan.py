@@ -1,11 +1,10 @@
-"""Which rows of a row group may match, refined by one pruning stage after the other.
+"""Which rows of a row group may match, refined by each pruning stage.
 
 In: verdicts of conjuncts about the row group or about ranges of its rows. Out: `RowGroupAccess`:
-the rows left, and per conjunct the rows it still has to be evaluated on.
+the remaining rows, and per conjunct the rows it still has to be evaluated on.
 
-Invariant: rows outside `selection` match no longer; rows outside `undecided[i]` need no
-evaluation of conjunct i: it holds there, or the rows are gone. Of the rows outside `selection`,
-each fails a conjunct of `narrowed_by`.
+Invariant: no row outside `selection` matches; each fails a conjunct of `narrowed_by`. Rows outside
+`undecided[i]` need no evaluation of conjunct i: it holds there, or they are ruled out.
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# No slots: derived properties are cached, and the same access serves many statements.
+@dataclass(frozen=True, kw_only=True)
 class RowGroupAccess:
     """What is left to do in one row group."""
 
@@ -38,7 +38,7 @@ class RowGroupAccess:
         """All rows of a row group; per conjunct, whether it has to be evaluated on them."""
         return _scan(row_group, row_count, undecided)
 
-    @property
+    @functools.cached_property
     def open_conjuncts(self) -> tuple[bool, ...] | None:
         """Per conjunct, whether it has to be evaluated on all rows or on none.
 
@@ -49,14 +49,14 @@ class RowGroupAccess:
         )
         return tuple([rows.selects_any() for rows in self.undecided]) if is_whole else None
 
-    @property
+    @functools.cached_property
     def is_skipped(self) -> bool:
         """Whether no row is left."""
         return not self.selection.selects_any()
 
-    @property
+    @functools.cached_property
     def is_fully_matched(self) -> bool:
-        """Whether every row left matches without a look at it."""
+        """Whether every remaining row is known to match."""
         return not any(rows.selects_any() for rows in self.undecided)
 
     def is_undecided(self, conjunct: int) -> bool:
@@ -88,12 +88,12 @@ class RowGroupAccess:
     def with_rows(
         self, conjunct: int, left: RowSelection, undecided: RowSelection
     ) -> RowGroupAccess:
-        """The rows that a conjunct may hold for, and those of them that it is undecided about."""
+        """Narrows to the rows that a conjunct may hold for, and to those it is undecided about."""
         narrowed = self._with_undecided(conjunct, self.undecided[conjunct].intersection(undecided))
         return narrowed._with_rows(left, frozenset({conjunct}))  # noqa: SLF001 of this very class
 
     def with_range(self, start: int, stop: int) -> RowGroupAccess:
-        """The same of the rows `[start, stop)` alone."""
+        """Restricts the access to the rows `[start, stop)`."""
         rows = RowSelection.from_consecutive_ranges([(start, stop)], self.row_count)
         return dataclasses.replace(
             self,
@@ -102,7 +102,7 @@ class RowGroupAccess:
         )
 
     def with_known_rows(self, conjuncts: frozenset[int], rows: RowSelection) -> RowGroupAccess:
-        """The rows that meet some conjuncts, exactly: those are decided."""
+        """Narrows to exactly the rows that meet some conjuncts, which are then decided."""
         nothing = RowSelection.none(self.row_count)
         undecided = (
             nothing if index in conjuncts else held for index, held in enumerate(self.undecided)
@@ -111,7 +111,7 @@ class RowGroupAccess:
         return decided._with_rows(rows, conjuncts)  # noqa: SLF001
 
     def _with_rows(self, rows: RowSelection, conjuncts: frozenset[int]) -> RowGroupAccess:
-        """Without the rows that fail one of some conjuncts."""
+        """Drops the rows that fail one of the conjuncts."""
         selection = self.selection.intersection(rows)
         if selection == self.selection:
             return self
@@ -128,7 +128,7 @@ class RowGroupAccess:
         return dataclasses.replace(self, undecided=tuple(undecided))
 
 
-# The row groups of one file after the other are alike, and a statement is asked again.
+# Row groups of many files are alike, and statements are repeated.
 @functools.lru_cache(maxsize=4096)
 def _scan(row_group: int, row_count: int, undecided: tuple[bool, ...]) -> RowGroupAccess:
     everything, nothing = RowSelection.all(row_count), RowSelection.none(row_count)
@@ -143,7 +143,7 @@ def _scan(row_group: int, row_count: int, undecided: tuple[bool, ...]) -> RowGro
 def rows_of_verdicts(
     starts: npt.NDArray[np.int64], verdicts: npt.NDArray[np.uint8], row_count: int
 ) -> tuple[RowSelection, RowSelection]:
-    """The rows of ranges that a conjunct may hold for, and those that it is undecided about."""
+    """The rows of the ranges that a conjunct may hold for, and those it is undecided about."""
     import numpy as np
 
     stops = np.append(starts[1:], row_count)

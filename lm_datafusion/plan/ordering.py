@@ -1,10 +1,10 @@
-"""Orders of rows, as a query asks for them and as files have them.
+"""Row orders: those that queries ask for and those that files have.
 
-In: a column, a direction, where nulls go. Out: `FirstRows`, what is asked; `BestKey`, what a
-container can hold at best; `KnownOrder`, what is known about the order of a table's rows.
+In: a column, a direction, where nulls go. Out: `FirstRows`, what a query asks for; `BestKey`, the
+best key of a container; `KnownOrder`, what is known about the order of a table's rows.
 
 Keys are compared as DataFusion sorts: numbers by value, text and bytes byte by byte, floats in
-IEEE 754's total order (a NaN is an extreme, at the end its sign says), nulls at one end.
+IEEE 754's total order (a NaN sorts at the end given by its sign), nulls at one end.
 
 Invariant: all are frozen and picklable.
 """
@@ -30,15 +30,13 @@ class FirstRows:
         descending: Whether large values come first.
         nulls_first: Whether nulls come before all values.
         row_count: How many rows.
-        most_rows_seen: Gives up rather than look at more; None: never.
-        most_rows_found: Gives up rather than give more, those that tie included; None: never.
+        most_rows_found: If more rows tie, all matching rows are returned; None for no bound.
     """
 
     column: str
     descending: bool = False
     nulls_first: bool = False
     row_count: int
-    most_rows_seen: int | None = None
     most_rows_found: int | None = None
 
     def __str__(self) -> str:
@@ -67,7 +65,7 @@ UNKNOWN_KEY = BestKey(is_known=False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedOrder:
-    """What somebody says about the order of rows: a user of each file, a writer of row groups."""
+    """An order that the user claims for each file, or the writer for each row group."""
 
     descending: bool = False
     nulls_first: bool = False
@@ -75,20 +73,20 @@ class ClaimedOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownOrder:
-    """How the rows of a table are ordered by a column, as far as that is known.
+    """What is known about how a column orders the rows of a table.
 
     Bounds prove an order between containers, never inside one: with `level` `"pages"`, no row of a
     page comes before a row of an earlier page. That is all an early stop needs. A claim that
-    bounds do not contradict is told here, and nothing relies on it.
+    bounds do not contradict is recorded here, but nothing relies on it.
 
     Attributes:
         column: The column.
         descending: The direction that bounds prove; None if they prove none.
         nulls: Where bounds show nulls: `"none"`, `"first"`, `"last"`, `"between"`, `"unknown"`.
         level: `"pages"`, `"row groups"` or `""`: the containers whose bounds prove it.
-        claim: `"declared"`, `"footer"` or `""`: who says so too.
-        is_contradicted: Whether a claim was made that bounds show to be wrong.
-        reason: What was found, for people.
+        claim: `"declared"`, `"footer"` or `""`: who claims it too.
+        is_contradicted: Whether bounds contradict a claim.
+        reason: What was found, in words.
     """
 
     column: str

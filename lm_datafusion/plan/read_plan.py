@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePlan:
-    """One file: which of its columns are which of the table's, and what it does not store.
+    """One file: how its columns map to the table's, and the columns it does not store.
 
     Attributes:
-        place: Its place among the files of the table.
+        index: Its index among the files of the table.
         version: The file the plan was made for.
-        columns: Table column to top-level column of the file.
+        columns: Table column to top-level column index in the file.
         constants: Table columns with one value for the whole file: partitions, and null for
             columns the file does not have.
     """
 
-    place: int
+    index: int
     version: FileVersion
     columns: Mapping[str, int]
     constants: Mapping[str, pa.Scalar]
@@ -43,10 +43,10 @@ class RowGroupTask:
 
     Attributes:
         file: The file it is in.
-        access: The rows left of it.
-        best: The best sort key it can hold, where first rows of an order are wanted.
-        rows: The range of its rows that the task is for; None for all.
-        is_part: Whether another task has rows of the same row group, and counts its pages.
+        access: Its remaining rows.
+        best: The best sort key it can hold, if the first rows of an order are wanted.
+        rows: The range of its rows that the task covers; None for all.
+        is_part: Whether another task covers the same row group and counts its pages.
     """
 
     file: FilePlan
@@ -57,22 +57,29 @@ class RowGroupTask:
 
     @property
     def row_count(self) -> int:
-        """Rows that the task is for, matching or not."""
+        """Rows that the task covers, matching or not."""
         return self.access.row_count if self.rows is None else self.rows[1] - self.rows[0]
+
+    def with_file(self, file: FilePlan) -> RowGroupTask:
+        """The same row group, with other columns of its file."""
+        # A statement has hundreds of tasks, too many for `dataclasses.replace`.
+        return RowGroupTask(
+            file=file, access=self.access, best=self.best, rows=self.rows, is_part=self.is_part
+        )
 
     @property
     def rows_left(self) -> int:
-        """Rows that the task is for and that are not ruled out."""
+        """Rows that the task covers and that are not ruled out."""
         access = self.access if self.rows is None else self.access.with_range(*self.rows)
         return access.selection.row_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanPart:
-    """Some tasks of a plan, for a scan that asks the same of them, or something else.
+    """Some tasks of a plan, for a scan with the same request or another one.
 
     Attributes:
-        tasks: Row groups in the order of the table, each as far as the plan has pruned it.
+        tasks: Row groups in table order, as the plan has pruned them.
         row_filter: The conjuncts that they were pruned by.
     """
 
@@ -81,23 +88,23 @@ class PlanPart:
 
     @property
     def versions(self) -> dict[int, FileVersion]:
-        """The version of each file, by its place in the table: a path may be there twice."""
-        return {task.file.place: task.file.version for task in self.tasks}
+        """The version of each file, by its index in the table: a path may occur twice."""
+        return {task.file.index: task.file.version for task in self.tasks}
 
     @property
     def row_groups(self) -> dict[int, frozenset[int]]:
-        """The row groups of each file, by its place in the table."""
+        """The row groups of each file, by its index in the table."""
         found: dict[int, set[int]] = {}
         for task in self.tasks:
-            found.setdefault(task.file.place, set()).add(task.access.row_group)
-        return {place: frozenset(row_groups) for place, row_groups in found.items()}
+            found.setdefault(task.file.index, set()).add(task.access.row_group)
+        return {index: frozenset(row_groups) for index, row_groups in found.items()}
 
     def is_pruned_by(self, conjuncts: Sequence[BoundConjunct]) -> bool:
-        """Whether the tasks were pruned by just these conjuncts, in this order."""
-        own = sorted(self.row_filter.steps, key=lambda step: step.index)
-        return len(own) == len(conjuncts) and all(
+        """Whether the tasks were pruned by exactly these conjuncts, in this order."""
+        steps = sorted(self.row_filter.steps, key=lambda step: step.index)
+        return len(steps) == len(conjuncts) and all(
             step.conjunct.conjunct.is_same(other.conjunct)
-            for step, other in zip(own, conjuncts, strict=True)
+            for step, other in zip(steps, conjuncts, strict=True)
         )
 
 
@@ -113,8 +120,8 @@ class ReadPlan:
         tasks: Row groups, in the order of the result.
         options: How to scan.
         is_reverse: Whether rows come from the last to the first.
-        limit: After how many rows the scan stops.
-        first: Of the rows that match, those that can be among the first of an order.
+        limit: The number of rows after which the scan stops.
+        first: Only matching rows that can be among the first of this order are returned.
     """
 
     storage: Storage

@@ -1,4 +1,4 @@
-"""What a query wants of one table reference."""
+"""What a query wants from one table reference."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanRequest:
-    """Rows that meet every conjunct, and of them some columns.
+    """Some columns of the rows that meet every conjunct.
 
     Attributes:
         conjuncts: Conditions that every row meets.
-        columns: Columns of the result, in order; may repeat none, may be empty (only the number
-            of rows is wanted).
+        columns: Columns of the result, in order and without repeats; empty if only the row count
+            is wanted.
         is_reverse: Rows come from the last to the first.
-        limit: No more rows than these are wanted; the first of the order that rows come in.
-        is_any_order: Rows may come in any order; with a limit, any will do.
-        first: Only rows that can be among the first of an order are wanted; they come in the
-            order of the table.
+        limit: At most this many rows are wanted: the first in the order of the scan.
+        is_any_order: Rows may come in any order; with a limit, any rows will do.
+        first: Only rows that can be among the first of an order are wanted, in table order.
     """
 
     conjuncts: tuple[Conjunct, ...] = ()

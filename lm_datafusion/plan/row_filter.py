@@ -1,10 +1,10 @@
 """The ordered chain of filter steps.
 
-In: bound conjuncts, what reading their columns costs, how many rows they are expected to leave.
-Out: a `RowFilter`: steps, cheapest bytes per expected dropped row first.
+In: bound conjuncts, the cost of reading their columns, their expected selectivity. Out: a
+`RowFilter`: steps, fewest bytes per expected dropped row first.
 
 A conjunct that can fail on a value (a cast, a division), or that is volatile, never moves before
-one that was written in front of it: `x <> 0 AND 1 / x > 2` must not divide by zero.
+one written earlier: `x <> 0 AND 1 / x > 2` must not divide by zero.
 
 Invariant: the order changes what is read, never which rows are left.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lm_datafusion.predicate.conjunct import BoundConjunct
 
-# What decoding and evaluating a byte of a column takes, before anything was measured.
+# The assumed cost of decoding and evaluating a byte, until it is measured.
 SECONDS_PER_BYTE = 1e-9
 
 
@@ -28,7 +28,7 @@ class FilterStep:
     """One conjunct of the chain.
 
     Attributes:
-        index: Its place among the conjuncts as they were written.
+        index: Its index among the conjuncts as written.
         conjunct: What is evaluated.
         bytes_per_row: What reading its columns costs.
         selectivity: The fraction of rows it is expected to leave.
@@ -53,7 +53,7 @@ class FilterStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowFilter:
-    """The steps, in the order they are to be tried first."""
+    """The steps, in their initial order."""
 
     steps: tuple[FilterStep, ...]
 
@@ -66,11 +66,11 @@ def plan_row_filter(steps: Sequence[FilterStep], *, reorder: bool = True) -> Row
 
 
 def order_steps(steps: Sequence[FilterStep], costs: dict[int, float]) -> tuple[FilterStep, ...]:
-    """Cheapest first, pinned steps not before those written in front of them."""
+    """Cheapest first; pinned steps stay behind those written before them."""
     waiting = sorted(steps, key=lambda step: step.index)
     ordered: list[FilterStep] = []
     while waiting:
-        free = [step for place, step in enumerate(waiting) if place == 0 or not step.is_pinned]
+        free = [step for index, step in enumerate(waiting) if index == 0 or not step.is_pinned]
         best = min(free, key=lambda step: (costs[step.index], step.index))
         ordered.append(best)
         waiting.remove(best)

@@ -1,9 +1,9 @@
-"""How many rows a predicate may leave: a guess before anything is read.
+"""How many rows a predicate keeps, estimated before anything is read.
 
 In: a tree and the statistics of a table's row groups. Out: a fraction between 0 and 1.
 
-Ranges are interpolated between the smallest and largest bound. What statistics cannot say has a
-constant; the constants only order filter steps that were never measured.
+Ranges are interpolated between the smallest and largest bound. Where statistics cannot tell, a
+constant is used; it only orders filter steps that were never measured.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lm_datafusion.predicate.tree import ColumnReference
     from lm_datafusion.pruning import PruningStatistics
 
-EQUAL = 0.02  # a value among some fifty
+EQUAL = 0.02  # one value of about fifty
 PREFIX = 0.05
 RANGE = 0.33
 RESIDUAL = 0.25  # a LIKE, a function
@@ -43,7 +43,7 @@ NULLS = 0.05
 
 
 def estimate_selectivity(predicate: Predicate, statistics: PruningStatistics) -> float:
-    """The fraction of rows a predicate is expected to leave."""
+    """The fraction of rows a predicate is expected to keep."""
     match predicate:
         case And(children):
             return math.prod(estimate_selectivity(child, statistics) for child in children)
@@ -93,7 +93,7 @@ def _comparison(
 
 
 def _equal_share(column: ColumnReference, statistics: PruningStatistics) -> float:
-    """A whole number between bounds that are near has few others to share the rows with."""
+    """An integer between close bounds shares the rows with few other values."""
     bounds = _bounds(column, statistics)
     lower = statistics.min_values(column.path)
     if bounds is None or lower is None or not pa.types.is_integer(lower.type):

@@ -1,8 +1,8 @@
-"""What is asked: conjuncts, the tree pruning reads, and DataFusion, which evaluates them.
+"""Predicates: conjuncts, their trees for pruning, and their evaluation by DataFusion.
 
 In: SQL text or a PyArrow expression, split into conjuncts by the rooms above. Out: `Conjunct`s
-bound to a schema (`BoundConjunct`), each with the columns it needs, what evaluates it, and a
-`Predicate` tree that says as much of it as statistics can answer.
+bound to a schema (`BoundConjunct`), each with its columns, its evaluator, and a `Predicate` tree
+that expresses what statistics can answer.
 
-Invariant: the tree never says more than the conjunct does. What it cannot say is `Residual`.
+Invariant: the tree never implies more than the conjunct. What it cannot express is `Residual`.
 """

@@ -1,13 +1,13 @@
-"""Conjuncts: the parts of a condition that must all hold, each a filter step of its own.
+"""Conjuncts: the parts of a condition that must all hold; each is one filter step.
 
-In: conjuncts as the rooms above split them. Out: `BoundConjunct`s, with tree and evaluator.
+In: conjuncts as split by the rooms above. Out: `BoundConjunct`s, with tree and evaluator.
 
-A conjunct has one of two meanings. DataFusion's is what SQL text has, and what DataFusion
-pushes into a dataset; PyArrow's is what a PyArrow expression has when a user, DuckDB or Polars
-hands it over. They differ on NaN and on NULL in lists, so each is evaluated by its own engine.
+A conjunct has the semantics of one of two engines: DataFusion's for SQL text and for filters that
+DataFusion pushes into a dataset, PyArrow's for a PyArrow expression from a user, DuckDB or Polars.
+They differ on NaN and on NULL in lists, so each engine evaluates its own.
 
-Invariant: a `Conjunct` is frozen and picklable; binding adds nothing but what follows from it
-and the schema.
+Invariant: a `Conjunct` is frozen and picklable; a bound conjunct follows from it and the schema
+alone.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Conjunct:
     """One condition that every row of the result meets.
 
     Attributes:
-        text: The condition as SQL in DataFusion's spelling (for display, and for evaluation
-            unless `expression` is there). Empty where SQL cannot say it.
+        text: The condition as SQL in DataFusion's dialect (for display, and for evaluation
+            unless `expression` is set). Empty if SQL cannot express it.
         columns: Top-level columns it needs, in no particular order.
-        is_volatile: It may answer differently each time; never cached, never evaluated twice.
-        is_momentary: A value in it was read off the clock, and will not be asked for again.
-        expression: PyArrow's own expression; then PyArrow evaluates it.
-        can_prune: Whether `text` may be used for pruning. Off where PyArrow and DataFusion
-            could differ on what the text means.
+        is_volatile: Its result may differ each time; never cached, never evaluated twice.
+        is_momentary: It contains a value read from the clock, which will not recur.
+        expression: A PyArrow expression; if set, PyArrow evaluates it.
+        can_prune: Whether `text` may be used for pruning. False if PyArrow and DataFusion could
+            differ on what the text means.
     """
 
     text: str
@@ -57,7 +57,7 @@ class Conjunct:
         return self.text or str(self.expression)
 
     def is_same(self, other: Conjunct) -> bool:
-        """Whether two conjuncts surely ask the same; PyArrow's expressions cannot be compared."""
+        """Whether two conjuncts are known to be equal; PyArrow expressions cannot be compared."""
         if self.expression is not None or other.expression is not None:
             return self is other
         return self == other
@@ -67,8 +67,8 @@ class Conjunct:
 class BoundConjunct:
     """A conjunct bound to a schema: `tree` for pruning, `evaluate` for filtering.
 
-    `can_fail` says that a value could make the evaluation fail, so that it must not be moved
-    before a conjunct that was written in front of it.
+    `can_fail` means that a value could make the evaluation fail, so it must not move before a
+    conjunct written earlier.
     """
 
     conjunct: Conjunct
@@ -84,23 +84,23 @@ class BoundConjunct:
         return str(self.conjunct)
 
     def evaluate(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """One boolean per row of a batch that holds the conjunct's columns; null is no pass."""
+        """One boolean per row of a batch with the conjunct's columns; null does not pass."""
         expression = self.conjunct.expression
         if expression is None:
             return evaluator.evaluate(self.conjunct.text, batch)
         return _evaluate_expression(expression, batch)
 
     def answer(self, values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray | None:
-        """What `evaluate` would say of values of the only column; None if it has to be asked."""
-        is_own = len(self.columns) == 1 and self.conjunct.expression is None
-        return find_answer(self.tree, values) if is_own else None
+        """What `evaluate` would return for values of the only column; None if it must be called."""
+        is_answerable = len(self.columns) == 1 and self.conjunct.expression is None
+        return find_answer(self.tree, values) if is_answerable else None
 
 
 def bind_conjuncts(conjuncts: Sequence[Conjunct], schema: pa.Schema) -> tuple[BoundConjunct, ...]:
     """Binds conjuncts to the schema of the dataset.
 
     Raises:
-        ColumnNotFoundError: A conjunct names a column that is not there.
+        ColumnNotFoundError: A conjunct names a column that does not exist.
         SqlError: DataFusion rejects a conjunct over this schema.
     """
     needed = {name for conjunct in conjuncts for name in conjunct.columns}
@@ -116,19 +116,19 @@ def bind_conjuncts(conjuncts: Sequence[Conjunct], schema: pa.Schema) -> tuple[Bo
         whole = _as_one(conjuncts)
         if whole is None:
             raise
-        # DataFusion may fold a whole condition where it cannot fold a part on its own: a literal
-        # that overflows beside a part that is false anyway.
+        # DataFusion may fold a whole condition where it cannot fold a part alone: a literal that
+        # overflows, next to a part that is false anyway.
         return _bind([whole], narrow)
 
 
 def check_expressions(conjuncts: Iterable[BoundConjunct], schema: pa.Schema) -> None:
-    """Says what is wrong with PyArrow's expressions before they are evaluated.
+    """Checks PyArrow expressions before they are evaluated.
 
-    Not part of binding: DataFusion binds what it will push, only to learn the schema, and PyArrow
-    need not be able to evaluate that.
+    Not part of binding: DataFusion binds what it will push down only to learn the schema, and
+    PyArrow need not be able to evaluate that.
 
     Raises:
-        OptionError: PyArrow does not take an expression for a condition over this schema.
+        OptionError: PyArrow does not accept an expression as a condition over this schema.
     """
     for conjunct in conjuncts:
         if conjunct.conjunct.expression is not None:
@@ -161,7 +161,7 @@ def _as_one(conjuncts: Sequence[Conjunct]) -> Conjunct | None:
 
 
 def _is_repeatable(conjunct: Conjunct) -> bool:
-    """Whether binding a conjunct gives the same each time, and is small enough to be kept."""
+    """Whether binding a conjunct is deterministic and the result small enough to cache."""
     return (
         conjunct.expression is None
         and not conjunct.is_volatile
@@ -170,7 +170,7 @@ def _is_repeatable(conjunct: Conjunct) -> bool:
     )
 
 
-# A scan is planned several times on its way through an engine, and DataFusion takes 0.2 ms to bind.
+# An engine plans a scan several times, and DataFusion takes 0.2 ms to bind.
 @functools.lru_cache(maxsize=256)
 def _bind_again(conjuncts: tuple[Conjunct, ...], narrow: pa.Schema) -> tuple[BoundConjunct, ...]:
     return _bind(conjuncts, narrow)
@@ -190,7 +190,7 @@ def _fold_all(conjuncts: Sequence[Conjunct], schema: pa.Schema) -> list[tuple[Pr
     try:
         expressions = evaluator.fold([conjunct.text for conjunct in conjuncts], schema)
     except LateError:
-        # DataFusion must accept what it is to evaluate; what PyArrow evaluates may be more.
+        # DataFusion must accept what it evaluates; PyArrow may evaluate more.
         if any(conjunct.expression is None for conjunct in conjuncts):
             raise
         return [(Residual(), True)] * len(conjuncts)

@@ -1,4 +1,4 @@
-"""DataFusion as the evaluator of every predicate: the door to datafusion below the engine.
+"""Evaluates predicates with DataFusion; its only user below the engine.
 
 In: SQL text over named columns, and record batches of those columns. Out: boolean arrays, folded
 expressions, constants.
@@ -7,11 +7,11 @@ Why DataFusion: a predicate then means exactly what it means in the query (NaN, 
 collation), runs at native speed and releases the GIL. `read_batch` is used because, unlike
 `from_arrow`, it leaves nothing registered in the context.
 
-DataFusion cannot be called from a thread that it runs itself (a dataset fragment's `to_batches`):
-that would start a runtime inside a runtime. So `evaluate` calls it on a thread of its own, unless
-the thread is known to be one of ours (`may_call_here`).
+DataFusion cannot be called from one of its own threads (a dataset fragment's `to_batches`): that
+would start a runtime inside a runtime. So `evaluate` calls it on a separate thread, unless the
+current thread is known to be ours (`may_call_here`).
 
-Invariant: a null answer is a row that does not pass.
+Invariant: a row with a null answer does not pass.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-# Longer texts hold lists of values; what they are parsed to is not kept.
+# Longer texts contain lists of values; their parsed form is not cached.
 KEPT_TEXT: Final = 2000
 _NO_FIELD = re.compile(r"No field named (?:\?table\?\.)?\"?(?P<name>[^\s\"]+)\"?\.")
 
 
 class EvaluationError(LateError, ValueError):
-    """A predicate that failed on the data, as a cast of a string that is no number."""
+    """A predicate failed on the data, such as a cast of a string that is not a number."""
 
 
 @functools.cache
 def _context() -> SessionContext:
-    """One context for the process; one partition, for scan threads bring the parallelism.
+    """One context for the process; one partition, because scan threads provide the parallelism.
 
-    Folding must see each predicate whole, so common subexpressions stay where they are.
+    Folding must see each predicate whole, so common subexpressions are not extracted.
     """
     from datafusion import SessionConfig, SessionContext
 
@@ -66,8 +66,8 @@ def fold(texts: Sequence[str], schema: pa.Schema) -> list[Expr]:
         One folded expression per condition.
 
     Raises:
-        SqlError: A condition that DataFusion rejects, or that is not a condition.
-        ColumnNotFoundError: A column that the schema does not have.
+        SqlError: DataFusion rejects a condition, or it is not a condition.
+        ColumnNotFoundError: The schema does not have a column.
     """
     if not texts:
         return []
@@ -86,9 +86,9 @@ def fold(texts: Sequence[str], schema: pa.Schema) -> list[Expr]:
 
 
 def parsed_conjuncts(text: str, schema: pa.Schema) -> list[str]:
-    """The conjuncts of a condition as DataFusion parses it, in DataFusion's own print.
+    """The conjuncts of a condition as DataFusion parses and prints it.
 
-    Two texts with equal lists say the same to DataFusion.
+    Two texts with equal lists mean the same to DataFusion.
     """
     try:
         frame = _context().read_batch(_empty_batch(schema))
@@ -99,7 +99,7 @@ def parsed_conjuncts(text: str, schema: pa.Schema) -> list[str]:
 
 
 def evaluate(text: str, batch: pa.RecordBatch) -> pa.BooleanArray:
-    """Evaluates a condition on a batch: one boolean per row, null where SQL says null.
+    """Evaluates a condition on a batch: one boolean per row, null as in SQL.
 
     Raises:
         EvaluationError: The condition fails on a value of the batch.
@@ -120,7 +120,7 @@ def _evaluated(text: str, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
 
 
 class _Thread(threading.local):
-    """Whether the current thread is one that DataFusion surely does not run."""
+    """Whether the current thread is known not to be DataFusion's."""
 
     is_ours = False
 
@@ -129,7 +129,7 @@ _THREAD: Final = _Thread()
 
 
 def may_call_here() -> None:
-    """Says that the current thread is ours, so that DataFusion can be called on it."""
+    """Marks the current thread as ours, so that DataFusion can be called on it."""
     _THREAD.is_ours = True
 
 
@@ -138,7 +138,7 @@ def _called(call: Callable[[], Answer]) -> Answer:
 
 
 def call_aside(call: Callable[[], Answer]) -> Answer:
-    """Calls on a thread of its own and waits."""
+    """Calls on a separate thread and waits."""
     results: list[Answer] = []
     errors: list[BaseException] = []
 
@@ -158,7 +158,7 @@ def call_aside(call: Callable[[], Answer]) -> Answer:
 
 
 def _parsed(text: str, schema: pa.Schema) -> Expr:
-    """A condition as an expression; kept, unless it is long: lists of values would pile up."""
+    """A condition as an expression; cached, unless it is long: lists of values would pile up."""
     return (_parse_again if len(text) <= KEPT_TEXT else _parse)(text, schema)
 
 
@@ -166,13 +166,13 @@ def _parse(text: str, schema: pa.Schema) -> Expr:
     return _context().read_batch(_empty_batch(schema)).parse_sql_expr(text).alias("p")
 
 
-# One condition is evaluated on every row group.
+# The same condition is evaluated on every row group.
 _parse_again = functools.lru_cache(maxsize=256)(_parse)
 
 
 def constants(texts: Sequence[str]) -> list[pa.Scalar]:
-    """Values of expressions without columns, as DataFusion computes them now, all at one time."""
-    wanted = ", ".join(f"{text} AS value{place}" for place, text in enumerate(texts))
+    """Current values of expressions without columns, all computed at the same time."""
+    wanted = ", ".join(f"{text} AS value{index}" for index, text in enumerate(texts))
     try:
         rows = _context().sql(f"SELECT {wanted}").collect()
     except Exception as error:
@@ -186,12 +186,12 @@ def constant(text: str) -> pa.Scalar:
 
 
 def as_boolean(array: pa.Array) -> pa.BooleanArray:
-    """A condition that is NULL for every row has no boolean type of its own."""
+    """The array as booleans: a condition that is NULL for every row has the null type."""
     return array.cast(pa.bool_()) if pa.types.is_null(array.type) else array
 
 
 def _empty_batch(schema: pa.Schema) -> pa.RecordBatch:
-    # Metadata stays behind: it may be bytes, and DataFusion takes text only.
+    # Without metadata, which may be bytes: DataFusion accepts text only.
     bare = pa.schema([pa.field(f.name, f.type, f.nullable) for f in schema])
     return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in bare], schema=bare)
 
@@ -209,7 +209,7 @@ def _check_scalar(expressions: Sequence[Expr], texts: Sequence[str]) -> None:
 
 
 def _has_aggregate(expression: Expr) -> bool:
-    # A stack of our own: hundreds of ORs nest deeper than Python calls may.
+    # An explicit stack: hundreds of ORs nest deeper than Python's recursion limit.
     waiting = [expression]
     while waiting:
         expression = waiting.pop()
@@ -220,7 +220,7 @@ def _has_aggregate(expression: Expr) -> bool:
             continue
         try:
             waiting += expression.rex_call_operands()
-        except Exception:  # noqa: BLE001, S112 kinds that Python cannot look into
+        except Exception:  # noqa: BLE001, S112 kinds that Python cannot inspect
             continue
     return False
 
@@ -236,7 +236,7 @@ def _split_conjunction(expression: Expr) -> list[Expr]:
 
 
 def operands_of(operator: str, expression: Expr) -> list[Expr]:
-    """What a chain of one binary operator joins, from left to right, however long it is."""
+    """The operands of a chain of one binary operator, from left to right, of any length."""
     found, waiting = [], [expression]
     while waiting:
         expression = waiting.pop()
@@ -256,6 +256,6 @@ def _translated(error: Exception, schema: pa.Schema) -> LateError:
 
 
 def _message(error: Exception) -> str:
-    """DataFusion's message without its own prefixes."""
+    """DataFusion's message without its prefixes."""
     text = str(error).removeprefix("DataFusion error: ")
     return text.split("\ncaused by\n")[-1].strip()

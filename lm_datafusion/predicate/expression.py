@@ -1,14 +1,14 @@
-"""PyArrow expressions become conjuncts.
+"""Translates PyArrow expressions to conjuncts.
 
-In: an expression, the schema it is over, and whose meaning it has. Out: `Conjunct`s.
+In: an expression, the schema of its columns, and whose semantics it has. Out: `Conjunct`s.
 
-DataFusion pushes its filters into a dataset as PyArrow expressions, removes them from its own
-plan and expects its own meaning: NaN is the greatest number, `NOT IN` of a NULL is NULL. Such
-an expression is turned back into SQL and DataFusion evaluates it. Everyone else (a user, DuckDB,
-Polars) means what PyArrow means, so PyArrow evaluates it, and the SQL serves pruning only, where
-both engines agree on what it says.
+DataFusion pushes its filters into a dataset as PyArrow expressions, removes them from its plan and
+expects its own semantics: NaN is the greatest number, `NOT IN` of a NULL is NULL. Such an
+expression is turned back into SQL, which DataFusion evaluates. All other expressions (from a user,
+DuckDB, Polars) have PyArrow's semantics, so PyArrow evaluates them, and the SQL is only used for
+pruning, where both engines agree on its meaning.
 
-Invariant: a conjunct under DataFusion's meaning is exact or keeps the expression.
+Invariant: a conjunct with DataFusion's semantics is exact or keeps the expression.
 """
 
 from __future__ import annotations
@@ -59,41 +59,41 @@ def translate_expression(
 
     Args:
         expression: A boolean PyArrow expression.
-        schema: The columns it is over.
+        schema: The columns it may name.
         meaning: Whose semantics it has.
 
     Returns:
-        The conjuncts, in the order they were written.
+        The conjuncts, as ordered in the expression.
     """
     try:
         tree = ExpressionTree(expression)
         nodes = _split(tree.root)
         return tuple(_conjunct(node, tree, expression, schema, meaning) for node in nodes)
     except (UnsupportedFeatureError, RecursionError):
-        # Evaluated whole, over all columns: slow, but what was asked for.
+        # Evaluated whole, over all columns: slow but correct.
         return (
             Conjunct(text="", columns=tuple(schema.names), expression=expression, can_prune=False),
         )
 
 
 def translate_for_pruning(expression: pc.Expression, schema: pa.Schema) -> tuple[Conjunct, ...]:
-    """The conjuncts that prune whoever asks: those that mean the same to both engines.
+    """The conjuncts that mean the same to both engines, and so prune for either.
 
     Args:
         expression: A boolean PyArrow expression.
-        schema: The columns it is over.
+        schema: The columns it may name.
 
     Returns:
-        Conjuncts of DataFusion's meaning; fewer than there are, if some have two meanings.
+        Conjuncts with DataFusion's semantics, without those whose meaning differs.
     """
-    own = translate_expression(expression, schema, Meaning.DATAFUSION)
+    conjuncts = translate_expression(expression, schema, Meaning.DATAFUSION)
     try:
         nodes = list(_split(ExpressionTree(expression).root))
     except (UnsupportedFeatureError, RecursionError):
         return ()
     return tuple(
         conjunct
-        for conjunct, node in zip(own, nodes, strict=True)
+        for conjunct, node in zip(conjuncts, nodes, strict=True)
         if conjunct.expression is None
         and _engines_agree(node, schema)
         and not _has_null_in_list(node)
@@ -121,9 +121,9 @@ def _conjunct(
         text = ""
     if meaning is Meaning.DATAFUSION and text:
         return Conjunct(text=text, columns=columns)
-    own = tree.subexpression(node) if isinstance(node, Call) else _leaf_expression(node, whole)
+    part = tree.subexpression(node) if isinstance(node, Call) else _leaf_expression(node, whole)
     can_prune = bool(text) and _engines_agree(node, schema)
-    return Conjunct(text=text, columns=columns, expression=own, can_prune=can_prune)
+    return Conjunct(text=text, columns=columns, expression=part, can_prune=can_prune)
 
 
 def _leaf_expression(node: Node, whole: pc.Expression) -> pc.Expression:
@@ -174,9 +174,9 @@ def _in_list_sql(operand: str, options: pa.Scalar, meaning: Meaning) -> str:
 
 
 def _engines_agree(node: Node, schema: pa.Schema) -> bool:
-    """Whether DataFusion's reading of a node may prune for PyArrow's.
+    """Whether a node that means one thing to DataFusion may prune for PyArrow.
 
-    They differ where a negation meets NaN, and where comparisons coerce types.
+    They differ where NaN is negated, and where comparisons coerce types.
     """
     if _has_call(node, "invert") and any(
         pa.types.is_floating(_field_type(field, schema)) for field in fields(node)

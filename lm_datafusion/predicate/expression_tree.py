@@ -1,19 +1,19 @@
-"""PyArrow expressions, opened.
+"""Parses PyArrow expressions into trees.
 
-In: a `pyarrow.compute.Expression`, which shows no tree of its own. Out: `Call`, `Field` and
+In: a `pyarrow.compute.Expression`, which does not expose its tree. Out: `Call`, `Field` and
 `Literal` nodes with exact types, and sub-expressions as expressions again.
 
 An expression pickles as an Arrow IPC file: literals and function options are columns, and the
 tree is the schema's custom metadata, a list of pairs in prefix order: `call NAME`, its
 arguments, optionally `options COLUMN`, `end NAME`; `literal COLUMN`; `field_ref NAME`;
-`nested_field_ref N` before the N names of a struct path. Pairs repeat keys, which Python's view
-of metadata hides, so they are read from the schema's flatbuffer.
+`nested_field_ref N` before the N names of a struct path. Keys repeat, which the Python API for
+metadata hides, so the pairs are read from the schema's flatbuffer.
 
-Why not Substrait: it cannot carry nanosecond timestamps, unsigned literals or safe casts, and
-DataFusion pushes all of them.
+Why not Substrait: it cannot represent nanosecond timestamps, unsigned literals or safe casts, and
+DataFusion pushes all of them down.
 
-Invariant: `subexpression` of the whole range gives back an equal expression. The format is an
-internal of pyarrow: `tests/unit/test_internals.py` holds it.
+Invariant: `subexpression` of the whole range returns an equal expression. The format is internal
+to pyarrow: `tests/unit/test_internals.py` checks it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of PyArrow's, its arguments and its options as a struct scalar."""
+    """A PyArrow function, its arguments, and its options as a struct scalar."""
 
     function: str
     arguments: tuple[Node, ...]
@@ -80,9 +80,9 @@ class ExpressionTree:
             raise UnsupportedFeatureError(f"cannot look into {expression}")
 
     def subexpression(self, call: Call) -> pc.Expression:
-        """A call of this tree as an expression of its own."""
+        """A call of this tree as a separate expression."""
         metadata = pa.KeyValueMetadata(self._pairs[call.start : call.stop])
-        # Not made from columns: where there is no literal there are none, yet there is one row.
+        # Not made from columns: without literals there are none, but there is one row.
         batch = self._batch.replace_schema_metadata(metadata)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, batch.schema) as writer:
@@ -132,7 +132,7 @@ def fields(node: Node) -> Iterator[Field]:
 
 
 def _schema_metadata(ipc_file: pa.Buffer) -> Iterator[tuple[str, str]]:
-    """Key-value pairs of an IPC file's schema message, repeated keys included, in order."""
+    """Key-value pairs of an IPC file's schema message, in order, including repeated keys."""
     message = pa.ipc.read_message(ipc_file.slice(_IPC_FILE_MAGIC_BYTES))
     data = message.metadata.to_pybytes()
     root = _offset(data, 0)

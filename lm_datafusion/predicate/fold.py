@@ -1,13 +1,13 @@
-"""Folded DataFusion expressions become predicate trees.
+"""Translates folded DataFusion expressions to predicate trees.
 
-In: an expression that DataFusion's optimizer has coerced and folded, and the schema it is over.
-Out: a `Predicate`, and whether evaluating the expression can fail on a value.
+In: an expression that DataFusion's optimizer has coerced and folded, and its schema. Out: a
+`Predicate`, and whether evaluating the expression can fail on a value.
 
-DataFusion has by then turned BETWEEN into comparisons, casts of literals into literals of the
-column's type, `date_part('year', t) = 2020` into a range, and so on: the tree gets all of that
-for nothing, with DataFusion's own meaning.
+By then DataFusion has turned BETWEEN into comparisons, casts of literals into literals of the
+column's type, `date_part('year', t) = 2020` into a range, and so on: the tree gets all of that for
+free, with DataFusion's semantics.
 
-Invariant: whatever is not surely understood becomes `Residual`.
+Invariant: an expression that is not fully understood becomes `Residual`.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ _PATTERN_OPERATORS = frozenset({"~", "~*", "!~", "!~*", "LIKE", "ILIKE", "NOT LI
 
 @dataclass(slots=True)
 class Translator:
-    """Walks one folded expression; `can_fail` turns true where a value could make it fail."""
+    """Walks one folded expression; sets `can_fail` if a value could make it fail."""
 
     schema: pa.Schema
     can_fail: bool = False
 
     def translate(self, expression: Expr) -> Predicate:
-        """The tree of an expression, with `Residual` for what it cannot say."""
+        """The tree of an expression, with `Residual` for what it cannot express."""
         rule = _RULES.get(expression.variant_name())
         if rule is None:
             self.can_fail = True
@@ -92,7 +92,7 @@ class Translator:
         return Residual() if column is None else Comparison(column, operator, literal)
 
     def _measured(self, operand: Expr) -> ColumnReference | None:
-        """The text column that an operand is the length in bytes of."""
+        """The text column whose length in bytes an operand is."""
         if operand.variant_name() != "ScalarFunction":
             return None
         if not str(operand).startswith("Expr(octet_length("):
@@ -117,7 +117,7 @@ class Translator:
         return NullSafeEqual(column, literal) if literal.is_valid else IsNull(column)
 
     def _truth_test(self, condition: Expr, literal: pa.Scalar) -> Predicate:
-        """`condition IS NOT DISTINCT FROM TRUE`: what CASE expressions fold into."""
+        """`condition IS NOT DISTINCT FROM TRUE`: the folded form of CASE expressions."""
         child = self.translate(condition)
         if literal.as_py() is True:
             return IsTrue(child)
@@ -185,7 +185,7 @@ class Translator:
         return Constant(literal_value(expression).as_py())
 
     def _column(self, operand: Expr, literal_type: pa.DataType | None) -> ColumnReference | None:
-        """The column an operand stands for, if its order is the order of the column."""
+        """The column of an operand, if the operand has the order of the column."""
         reference = self._reference(operand)
         if reference is not None:
             return reference
@@ -242,7 +242,7 @@ _RULES: dict[str, Callable[[Translator, Expr], Predicate]] = {
 
 
 def literal_value(expression: Expr) -> pa.Scalar:
-    """The typed value of a literal; dictionaries and views become what they stand for."""
+    """The typed value of a literal; dictionaries and views become plain values."""
     scalar = expression.python_value()
     if not isinstance(scalar, pa.Scalar):
         scalar = pa.scalar(scalar)

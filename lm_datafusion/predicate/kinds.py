@@ -1,4 +1,4 @@
-"""Kinds of Arrow types that rooms ask about: Arrow has five types for text and bytes."""
+"""Tests for kinds of Arrow types: Arrow has several types for text and bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pyarrow as pa
 
 
 def is_text(data_type: pa.DataType) -> bool:
-    """Whether values are strings, in any of Arrow's layouts or behind a dictionary."""
+    """Whether values are strings, in any of Arrow's layouts or dictionary-encoded."""
     types = pa.types
     if types.is_dictionary(data_type):
         return is_text(data_type.value_type)
@@ -18,7 +18,7 @@ def is_text(data_type: pa.DataType) -> bool:
 
 
 def is_text_or_bytes(data_type: pa.DataType) -> bool:
-    """Whether values are strings or bytes of any length, not behind a dictionary."""
+    """Whether values are strings or bytes of any length, not dictionary-encoded."""
     types = pa.types
     return not types.is_dictionary(data_type) and (
         is_text(data_type)

@@ -1,8 +1,8 @@
-"""Values as SQL text in DataFusion's spelling.
+"""Values as SQL text in DataFusion's dialect.
 
 In: a pyarrow scalar. Out: SQL that DataFusion folds back into the same value of the same type.
 
-Invariant: `evaluator.constant(literal_sql(x))` equals `x`, type included.
+Invariant: `evaluator.constant(literal_sql(x))` equals `x`, including its type.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNIT_NAMES = {"s": "Second", "ms": "Millisecond", "us": "Microsecond", "ns": "N
 
 
 def quote_identifier(name: str) -> str:
-    """A column name as SQL, whatever characters it holds."""
+    """A column name as SQL, with any characters."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -38,7 +38,7 @@ def quote_string(text: str) -> str:
 
 
 def type_name(data_type: pa.DataType) -> str:
-    """A type in the words of DataFusion's `arrow_cast`."""
+    """The name of a type for DataFusion's `arrow_cast`."""
     types = pa.types
     if data_type in _INTEGER_NAMES:
         return _INTEGER_NAMES[data_type]
@@ -53,10 +53,44 @@ def type_name(data_type: pa.DataType) -> str:
         return f"Duration({_UNIT_NAMES[data_type.unit]})"
     if types.is_decimal(data_type):
         return f"Decimal{data_type.bit_width}({data_type.precision}, {data_type.scale})"
-    name = _PLAIN_NAMES.get(data_type)
-    if name is None:
+    if types.is_fixed_size_binary(data_type):
+        return f"FixedSizeBinary({data_type.byte_width})"
+    if data_type in _PLAIN_NAMES:
+        return _PLAIN_NAMES[data_type]
+    return _nested_name(data_type)
+
+
+def _nested_name(data_type: pa.DataType) -> str:
+    types = pa.types
+    if types.is_dictionary(data_type):
+        return f"Dictionary({type_name(data_type.index_type)}, {type_name(data_type.value_type)})"
+    if types.is_struct(data_type):
+        return f"Struct({', '.join(map(_struct_field_name, data_type))})"
+    if not _is_list(data_type) or "'" in data_type.value_field.name:
         raise UnsupportedFeatureError(f"no SQL spelling for values of type {data_type}")
-    return name
+    item = f"{_field_type_name(data_type.value_field)}, field: '{data_type.value_field.name}'"
+    if types.is_fixed_size_list(data_type):
+        return f"FixedSizeList({data_type.list_size} x {item})"
+    return f"LargeList({item})" if types.is_large_list(data_type) else f"List({item})"
+
+
+def _is_list(data_type: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_list(data_type)
+        or types.is_large_list(data_type)
+        or types.is_fixed_size_list(data_type)
+    )
+
+
+def _struct_field_name(field: pa.Field) -> str:
+    if '"' in field.name or "\\" in field.name:
+        raise UnsupportedFeatureError(f"no SQL spelling for a field with the name {field.name}")
+    return f'"{field.name}": {_field_type_name(field)}'
+
+
+def _field_type_name(field: pa.Field) -> str:
+    return type_name(field.type) if field.nullable else f"non-null {type_name(field.type)}"
 
 
 _PLAIN_NAMES = {
@@ -77,7 +111,7 @@ def literal_sql(scalar: pa.Scalar) -> str:
     """A value as SQL.
 
     Raises:
-        UnsupportedFeatureError: A type that SQL text cannot carry.
+        UnsupportedFeatureError: SQL text cannot express the type.
     """
     data_type = scalar.type
     if pa.types.is_null(data_type):
@@ -97,7 +131,19 @@ def _source_sql(scalar: pa.Scalar) -> str:
     """What `arrow_cast` starts from: a string for numbers and text, an integer for times."""
     types = pa.types
     data_type = scalar.type
-    if types.is_binary(data_type) or types.is_large_binary(data_type) or data_type == _VIEW:
+    if types.is_dictionary(data_type):
+        return literal_sql(scalar.value)
+    if _is_list(data_type):
+        return f"make_array({', '.join(map(literal_sql, scalar.values))})"
+    if types.is_struct(data_type):
+        fields = (f"{quote_string(name)}, {literal_sql(value)}" for name, value in scalar.items())
+        return f"named_struct({', '.join(fields)})"
+    if (
+        types.is_fixed_size_binary(data_type)
+        or types.is_binary(data_type)
+        or types.is_large_binary(data_type)
+        or data_type == _VIEW
+    ):
         return f"x'{scalar.as_py().hex()}'"
     if types.is_date32(data_type):
         return f"arrow_cast({scalar.value}, 'Int32')"

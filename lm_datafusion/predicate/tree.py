@@ -1,9 +1,9 @@
-"""The predicate tree: what a conjunct says about columns, as far as containers can answer it.
+"""The predicate tree: the part of a conjunct that statistics can answer.
 
 In: folded expressions (`predicate.fold`). Out: frozen nodes that `pruning` matches on.
 
-Nodes stand for SQL expressions under three-valued logic. `Residual` stands for anything else:
-it may be true, false or null for any row.
+Nodes are SQL expressions with three-valued logic. `Residual` is anything else: it may be true,
+false or null for any row.
 
 Invariant: nodes are immutable and picklable; literals are pyarrow scalars of the type that
 DataFusion coerced them to.
@@ -30,7 +30,7 @@ class Operator(Enum):
     GE = ">="
 
     def mirrored(self) -> Operator:
-        """The operator that says the same with the two sides swapped."""
+        """The equivalent operator with the sides swapped."""
         return _MIRRORED.get(self, self)
 
 
@@ -44,9 +44,9 @@ _MIRRORED = {
 
 @dataclass(frozen=True, slots=True)
 class ColumnReference:
-    """A column by its path, seen through monotone casts (`cast_type`) or as it is.
+    """A column by its path, optionally with a monotone cast (`cast_type`).
 
-    A flat column's path has one name; a leaf of a struct has its parents' names before its own.
+    The path of a flat column has one name; that of a struct leaf begins with its parents' names.
     """
 
     path: tuple[str, ...]
@@ -98,11 +98,11 @@ class Like:
 
     Attributes:
         column: The text.
-        parts: What stands between the % signs, in order, none of it empty.
+        parts: The text between the % signs, in order, without empty parts.
         is_anchored_left: The first part begins the value: the pattern does not begin with %.
         is_anchored_right: The last part ends it.
-        is_whole: The parts say all that the pattern says. Else (`_` or an escape in it) they are
-            the text before that, and a value that matches begins with it.
+        is_whole: The parts express the whole pattern. Otherwise (it has `_` or an escape) they are
+            the text before that, and a matching value begins with it.
     """
 
     column: ColumnReference
@@ -113,7 +113,7 @@ class Like:
 
     @property
     def prefix(self) -> bytes:
-        """What every match begins with; empty if that is not known."""
+        """What every match begins with; empty if unknown."""
         return self.parts[0] if self.is_anchored_left and self.parts else b""
 
     @property
@@ -204,7 +204,7 @@ class IsTrue:
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """What the tree cannot say."""
+    """What the tree cannot express."""
 
     def __str__(self) -> str:
         return "..."
@@ -227,7 +227,7 @@ Predicate = (
 
 
 def references(predicate: Predicate) -> frozenset[ColumnReference]:
-    """The columns whose bounds say something about the tree."""
+    """The columns whose bounds can decide the tree."""
     match predicate:
         case And(children) | Or(children):
             return frozenset().union(*(references(child) for child in children))

@@ -1,19 +1,19 @@
-"""Which functions do not give the same answer to the same row every time.
+"""Functions that do not always return the same result for the same row.
 
-In: SQL text. Out: whether a function in it may answer differently tomorrow.
+In: SQL text. Out: whether it calls a function whose result may change over time.
 """
 
 from __future__ import annotations
 
 import re
 
-# DataFusion 55's functions that answer differently on every call ...
+# Functions of DataFusion 55 with a new value on every call ...
 VOLATILE_FUNCTIONS = frozenset({"random", "uuid", "uuidv4", "uuidv7", "gen_random_uuid"})
-# ... and those that have one value per query.
+# ... and those with one value per query.
 STABLE_FUNCTIONS = frozenset(
     {"now", "current_timestamp", "current_date", "current_time", "today", "localtimestamp"}
 )
-# Those that SQL lets one write without parentheses.
+# Those that SQL allows without parentheses.
 _BARE = frozenset({"current_timestamp", "current_date", "current_time", "localtimestamp"})
 _CALLED = re.compile(
     rf"\b(?:{'|'.join(sorted(VOLATILE_FUNCTIONS | STABLE_FUNCTIONS))})\s*\("
@@ -23,5 +23,5 @@ _CALLED = re.compile(
 
 
 def may_change(text: str) -> bool:
-    """Whether a text calls such a function; inside a quoted value counts too."""
+    """Whether a text calls such a function, even inside a quoted value."""
     return _CALLED.search(text) is not None

@@ -1,9 +1,9 @@
-"""Statistics times predicate: which containers hold no row, some rows or only rows that match.
+"""Evaluates predicates on statistics: do no rows, some rows or all rows of a container match?
 
 In: a `Predicate` tree and `PruningStatistics` of containers (row groups, page ranges, files).
 Out: a `Verdict` per container.
 
-Invariant: fails open. What cannot be decided is `SOME_ROWS`.
+Invariant: fails open. An undecided container is `SOME_ROWS`.
 """
 
 from __future__ import annotations

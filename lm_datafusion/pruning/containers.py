@@ -1,19 +1,19 @@
-"""The one evaluator of predicate trees over statistics.
+"""Evaluates predicate trees on statistics.
 
 In: a tree and the statistics of containers. Out: verdicts.
 
-1. Each leaf of the tree becomes an `Outcome`: may it be true, false, null in each container?
-2. AND, OR, NOT and IS TRUE combine outcomes under three-valued logic.
-3. A container where the tree cannot be true has NO_ROWS; one where it can be nothing else has
+1. Each leaf of the tree becomes an `Outcome`: can it be true, false, null in each container?
+2. AND, OR, NOT and IS TRUE combine outcomes with three-valued logic.
+3. A container in which the tree cannot be true has NO_ROWS; one in which it can only be true has
    ALL_ROWS.
 
-Floating point: bounds leave NaN out, and to DataFusion NaN is above all numbers, with a minus sign
-below them, while it compares false to PyArrow. A float container may hold both, so there `<`, `>`
-and `!=` may always be true (unless another conjunct rules out the NaN that passes, as in a range
-with two ends), and no comparison is ever sure to hold. Where the writer counted no NaN, bounds are
-the whole truth, as for any other type. Signed zeros are not told apart.
+Floating point: bounds ignore NaN. In DataFusion NaN is above all numbers, and below them with a
+minus sign; in PyArrow it compares false. A float container may hold both, so `<`, `>` and `!=` can
+always be true there (unless another conjunct rules out the NaN that passes, as in a range with two
+ends), and no comparison is certain to hold. If the writer counted no NaN, bounds are complete, as
+for any other type. Signed zeros are not distinguished.
 
-Invariant: `NO_ROWS` and `ALL_ROWS` are proofs under DataFusion's meaning of the tree.
+Invariant: `NO_ROWS` and `ALL_ROWS` are proofs under DataFusion's semantics.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def judge(
     """The verdict of a predicate about each container.
 
     Args:
-        predicate: What rows have to meet.
+        predicate: The condition on rows.
         statistics: Of the containers.
-        nan_free: What other conjuncts, which rows have to meet too, say about NaN.
+        nan_free: The columns that other conjuncts, which rows must also meet, exclude NaN from.
 
     Raises:
-        Exception: Statistics that do not fit the predicate's types; callers fail open.
+        Exception: The statistics do not fit the predicate's types; callers fail open.
     """
     return _outcome(predicate, statistics, nan_free).verdicts()
 
@@ -77,7 +77,7 @@ def judge(
 def _outcome(predicate: Predicate, statistics: PruningStatistics, nan_free: NanFree) -> Outcome:
     match predicate:
         case And(children):
-            # NaN fails `x < 5`, so in `x > 3 AND x < 5` it need not be feared in `x > 3` either.
+            # NaN fails `x < 5`, so in `x > 3 AND x < 5` it can be ignored in `x > 3` too.
             nan_free |= columns_without_nan(predicate)
             result = Outcome.constant(True, statistics.num_containers)
             for child in children:
@@ -103,10 +103,10 @@ def _outcome(predicate: Predicate, statistics: PruningStatistics, nan_free: NanF
 
 
 def columns_without_nan(predicate: Predicate) -> NanFree:
-    """Columns that are not NaN of a sign where the predicate is true, to DataFusion.
+    """Columns that are not NaN of a sign where DataFusion evaluates the predicate to true.
 
-    To it NaN is above all numbers, and NaN with a minus sign below them; both are what divisions
-    leave behind.
+    In DataFusion NaN is above all numbers, and NaN with a minus sign below them; divisions produce
+    both.
     """
     match predicate:
         case And(children):
@@ -118,7 +118,7 @@ def columns_without_nan(predicate: Predicate) -> NanFree:
             return frozenset()
 
 
-# By the sign of NaN: comparisons with a number that it passes.
+# By the sign of NaN: the comparisons with a number that it passes.
 _PASSED_BY_NAN = {
     "+": (Operator.GT, Operator.GE, Operator.NE),
     "-": (Operator.LT, Operator.LE, Operator.NE),
@@ -183,7 +183,7 @@ def _presence(column: ColumnReference, statistics: PruningStatistics) -> tuple[F
 def _bounds(
     column: ColumnReference, literal_type: pa.DataType, statistics: PruningStatistics
 ) -> tuple[pa.Array, pa.Array]:
-    """Lower and upper bounds, brought to the type of the literal."""
+    """Lower and upper bounds, in a type comparable with the literal."""
     lower, upper = statistics.min_values(column.path), statistics.max_values(column.path)
     nothing = pa.nulls(statistics.num_containers, _comparable_type(literal_type))
     return (
@@ -193,7 +193,7 @@ def _bounds(
 
 
 def _may_be_nan(column: ColumnReference, statistics: PruningStatistics) -> Flags:
-    """Whether a container may hold values that are in no bound, as the column is stored."""
+    """Whether a container may hold NaN, given the stored type of the column."""
     if not _may_be_float(column, statistics):
         return np.zeros(statistics.num_containers, dtype=np.bool_)
     return ~_surely_no_nan(column, statistics)
@@ -214,7 +214,7 @@ def _surely_no_nan(column: ColumnReference, statistics: PruningStatistics) -> Fl
 def _comparison(
     column: ColumnReference, operator: Operator, literal: pa.Scalar, statistics: PruningStatistics
 ) -> tuple[Flags, Flags]:
-    """May the comparison be true, may it be false, for a value that is neither null nor NaN?"""
+    """Whether the comparison can be true, and false, for values other than null and NaN."""
     if _is_nan(literal):
         return _against_nan(column, operator, statistics)
     if statistics.min_values(column.path) is None and statistics.max_values(column.path) is None:
@@ -222,7 +222,7 @@ def _comparison(
     lower, upper = _bounds(column, literal.type, statistics)
     value = _comparable_scalar(literal)
     if _is_zero(literal) and _may_be_float(column, statistics) and operator in _TOWARDS:
-        # Which of two zeros is the smaller is not relied on.
+        # Does not rely on the order of the two zeros.
         below, above = _may(pc.less_equal(lower, value)), _may(pc.greater_equal(upper, value))
         return (below, above) if _TOWARDS[operator] < 0 else (above, below)
     match operator:
@@ -248,7 +248,7 @@ def _comparison(
 def _without_bounds(
     column: ColumnReference, operator: Operator, literal: pa.Scalar, statistics: PruningStatistics
 ) -> tuple[Flags, Flags]:
-    """A comparison where at most a bloom filter can say something: what most files answer with."""
+    """A comparison without bounds, which at most a bloom filter can decide."""
     anything = np.ones(statistics.num_containers, dtype=np.bool_)
     if operator not in (Operator.EQ, Operator.NE):
         return anything, anything
@@ -256,14 +256,14 @@ def _without_bounds(
     return (inside, anything) if operator is Operator.EQ else (anything, inside)
 
 
-# Which values pass: those below the literal, or those above it.
+# Which values pass: below the literal, or above it.
 _TOWARDS = {Operator.LT: -1, Operator.LE: -1, Operator.GT: 1, Operator.GE: 1}
 
 
 def _against_nan(
     column: ColumnReference, operator: Operator, statistics: PruningStatistics
 ) -> tuple[Flags, Flags]:
-    """A comparison with NaN. What is below and above it, DataFusion and PyArrow do not agree on."""
+    """A comparison with NaN; DataFusion and PyArrow disagree on what is below and above it."""
     anything = np.ones(statistics.num_containers, dtype=np.bool_)
     if operator not in (Operator.EQ, Operator.NE):
         return anything, anything
@@ -281,16 +281,16 @@ def _in_list(
         return anything, anything
     inside, only = _hits(lower, upper, wanted)
     if pa.types.is_floating(values.type):
-        # A list may tell zeros apart, which bounds do not.
+        # A list may distinguish zeros, which bounds do not.
         is_zero = _surely(pc.equal(lower, pa.scalar(0, lower.type)))
         only &= _surely_no_nan(column, statistics) & ~is_zero
     return inside & _may_contain(column, values, statistics), ~only
 
 
 def _hits(lower: pa.Array, upper: pa.Array, wanted: pa.Array) -> tuple[Flags, Flags]:
-    """Per pair of bounds: may a wanted value lie within, and are the bounds one wanted value?
+    """Per pair of bounds: can a wanted value lie within, and do both equal a wanted value?
 
-    All values are ranked together, so that one binary search per container serves any type and
+    All values are ranked together, so that one binary search per container works for any type and
     any length of list.
     """
     count = len(lower)
@@ -324,12 +324,12 @@ def _may_contain(column: ColumnReference, values: pa.Array, statistics: PruningS
 
 
 def _may(array: pa.Array) -> Flags:
-    """Unknown is possible."""
+    """Unknown counts as true."""
     return _flags(array, unknown=True)
 
 
 def _surely(array: pa.Array) -> Flags:
-    """Unknown is not sure."""
+    """Unknown counts as false."""
     return _flags(array, unknown=False)
 
 
@@ -339,10 +339,10 @@ def _flags(array: pa.Array, *, unknown: bool) -> Flags:
 
 
 def _comparable(bounds: pa.Array, literal_type: pa.DataType) -> pa.Array:
-    """Bounds in the type that comparisons with the literal are made in.
+    """Bounds in the type in which they are compared with the literal.
 
     Raises:
-        TypeError: The bounds' order is not the literal's.
+        TypeError: The bounds are ordered differently from the literal.
     """
     target = _comparable_type(literal_type)
     if _is_bytes(bounds.type):

@@ -1,9 +1,9 @@
-"""Three-valued truth over containers.
+"""Three-valued logic over containers.
 
-In: for each container, which of true, false and null a predicate may be for some row. Out: the
-same for NOT, AND, OR and IS TRUE of predicates, and verdicts.
+In: for each container, whether a predicate can be true, false or null for some row. Out: the same
+for NOT, AND, OR and IS TRUE of predicates, and verdicts.
 
-Invariant: flags only say *may*: a flag that is off is a proof, one that is on is not.
+Invariant: a flag that is off is a proof; one that is on is only a possibility.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What pruning asks of containers, whatever they are and whatever format they come from.
+"""The statistics that pruning needs, for containers of any kind and format.
 
-In: a column path. Out: one value per container, null or negative where it is not known.
+In: a column path. Out: one value per container, null or negative where unknown.
 
 Invariant: `min <= x <= max` for every value x of the container that is neither null nor NaN;
-both bounds may be wider than need be (truncated strings).
+bounds need not be tight (truncated strings).
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class PruningStatistics(Protocol):
         ...
 
     def may_contain(self, column: ColumnPath, values: pa.Array) -> npt.NDArray[np.bool_] | None:
-        """False per container that surely holds none of the values; None if all are unknown."""
+        """False for each container that holds none of the values; None if all are unknown."""
         ...
 
 
 class UnknownStatistics:
-    """Containers of which only the number of rows is known; a base for partial knowledge."""
+    """Containers with known row counts only; a base class for partial statistics."""
 
     def __init__(self, row_counts: npt.NDArray[np.int64]) -> None:
         self._row_counts = row_counts
@@ -97,10 +97,10 @@ class UnknownStatistics:
 
 
 class JoinedStatistics(UnknownStatistics):
-    """The containers of several parts, one after the other: judged at once, at the cost of one.
+    """The concatenated containers of several parts: judged at once, at the cost of one.
 
-    Bloom filters are left out. What some parts know and others do not, or know in another type,
-    is a `TypeError`: such parts have to be judged one by one.
+    Bloom filters are not used. Statistics that only some parts have, or that differ in type, are a
+    `TypeError`: such parts must be judged separately.
     """
 
     def __init__(self, parts: Sequence[PruningStatistics]) -> None:
@@ -123,7 +123,7 @@ class JoinedStatistics(UnknownStatistics):
         return np.concatenate(known) if self._is_of_all(known) else None
 
     def nan_counts(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:
-        """NaN counts of all parts; those that do not count NaN are unknown, and no error."""
+        """NaN counts of all parts; parts without NaN counts are unknown, not an error."""
         counts = [part.nan_counts(column) for part in self._parts]
         if all(count is None for count in counts):
             return None

@@ -1,4 +1,4 @@
-"""The answer about a container."""
+"""The verdict about a container."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import IntEnum
 class Verdict(IntEnum):
     """Which rows of a container a predicate selects.
 
-    The order is that of hope: the verdict of a conjunction is at most its smallest part's.
+    Ordered: the verdict of a conjunction is at most the smallest of its parts.
     """
 
     NO_ROWS = 0

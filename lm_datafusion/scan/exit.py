@@ -1,24 +1,23 @@
 """Scans end before the interpreter does.
 
-In: the end of the interpreter (`atexit`). Out: a process in which no thread is about to run Python.
+In: interpreter exit (`atexit`). Out: a process in which no thread is about to run Python.
 
-Why: DataFusion pulls a scan on threads of its runtime. A thread that asks for the GIL once the
-interpreter is finalizing is ended by CPython with a forced unwind; in Rust's frames that is
-"FATAL: exception not rethrown", and the process aborts. Threads of ours that are inside
-DataFusion's evaluator end the same way.
+Why: DataFusion pulls a scan on threads of its runtime. CPython ends a thread that requests the GIL
+during finalization with a forced unwind. In Rust frames that is "FATAL: exception not rethrown",
+and the process aborts. Our threads inside DataFusion's evaluator end the same way.
 
 At exit, then:
 
-1. Every scan under way is stopped: its next step raises `ScanStoppedError`. Its rows have no reader
+1. Every running scan is stopped: its next step raises `ScanStoppedError`. Nothing reads its rows
    any more.
-2. The hook waits until all other threads sleep. A thread that waits for room in a queue sleeps on;
-   nobody takes from the queue again.
+2. The hook waits until all other threads sleep. A thread that waits for room in a queue keeps
+   sleeping, because nothing drains the queue.
 
-Whether Rust is about to call Python cannot be asked, so threads are watched: they used no processor
-time for a while, and none is runnable. The second matters where the machine is busy.
+There is no way to ask whether Rust is about to call Python, so the hook watches the threads: it
+waits until they use no CPU time for a while and none is runnable. The second check matters on a
+busy machine.
 
-Invariant: scans that begin after the hook, in an `atexit` function that runs later, are not
-stopped.
+Invariant: scans that begin after the hook, in a later `atexit` function, are not stopped.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ from lm_datafusion.errors import ScanStoppedError
 LONGEST_WAIT_S: Final = 10.0
 _WINDOW_S: Final = 0.005
 _QUIET_WINDOWS: Final = 2
-# A sleeping process spends some of it on the look around.
+# The check itself takes some CPU time.
 _QUIET_SHARE: Final = 0.1
 _TASKS: Final = "/proc/self/task"
 
 
 class Era:
-    """Counts how often scans were stopped; a scan of an earlier era is over."""
+    """Counts how often scans were stopped; scans of an earlier era are over."""
 
     def __init__(self) -> None:
         self._now = 0
@@ -67,16 +66,16 @@ ERA: Final = Era()
 
 @functools.cache
 def stop_at_exit() -> None:
-    """Has scans stopped at the end of the interpreter; called before a thread can begin one."""
+    """Registers the exit hook; called before a thread can begin a scan."""
     atexit.register(end_scans)
 
 
 def end_scans(longest_wait_s: float = LONGEST_WAIT_S) -> bool:
-    """Stops all scans and waits until no other thread is busy; whether that came about."""
+    """Stops all scans and waits until no other thread is busy; False on timeout."""
     deadline = time.monotonic() + longest_wait_s
     quiet = 0
     while quiet < _QUIET_WINDOWS and time.monotonic() < deadline:
-        # Again and again: a partition of a stopped query may begin its scan only now.
+        # Repeated, because a partition of a stopped query may begin its scan late.
         ERA.stop()
         used_s = time.process_time()
         time.sleep(_WINDOW_S)
@@ -86,11 +85,11 @@ def end_scans(longest_wait_s: float = LONGEST_WAIT_S) -> bool:
 
 
 def _is_any_thread_runnable() -> bool:
-    """Whether another thread of the process would run if it could; False where nobody can say."""
-    own = str(threading.get_native_id())
+    """Whether another thread of the process is runnable; False where that is unknown."""
+    current = str(threading.get_native_id())
     with contextlib.suppress(OSError):
         for task in os.listdir(_TASKS):
-            if task != own and _state(task) in "RD":
+            if task != current and _state(task) in "RD":
                 return True
     return False
 
@@ -98,7 +97,7 @@ def _is_any_thread_runnable() -> bool:
 def _state(task: str) -> str:
     try:
         with open(f"{_TASKS}/{task}/stat", encoding="utf-8", errors="replace") as stat:
-            # The name in front is in brackets and may hold anything.
+            # The thread name before it is in parentheses and may contain anything.
             return stat.read().rpartition(")")[2].split()[0]
     except OSError:  # it has ended
         return "X"

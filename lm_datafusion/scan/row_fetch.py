@@ -1,6 +1,6 @@
-"""Rows by position: a plan that reads only the pages they lie in.
+"""Rows by position: a plan that reads only the pages that hold them.
 
-In: a plan without a filter, and sorted positions in the table. Out: the plan cut down to them.
+In: a plan without a filter, and sorted positions in the table. Out: the plan restricted to them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def plan_row_fetch(plan: ReadPlan, positions: npt.NDArray[np.int64]) -> ReadPlan:
-    """Cuts a plan down to rows.
+    """Restricts a plan to some rows.
 
     Args:
         plan: All row groups of a table, no filter.
-        positions: Rows of the table, ascending, none twice. Those outside are ignored.
+        positions: Rows of the table, strictly ascending. Out-of-range positions are ignored.
     """
     counts = np.array([task.row_count for task in plan.tasks], dtype=np.int64)
     stops = np.cumsum(counts)
@@ -34,8 +34,8 @@ def plan_row_fetch(plan: ReadPlan, positions: npt.NDArray[np.int64]) -> ReadPlan
     ):
         if first == stop:
             continue
-        own = positions[first:stop] - start_row + (0 if task.rows is None else task.rows[0])
-        rows = RowSelection.from_indices(own, task.access.row_count)
+        in_task = positions[first:stop] - start_row + (0 if task.rows is None else task.rows[0])
+        rows = RowSelection.from_indices(in_task, task.access.row_count)
         access = dataclasses.replace(task.access, selection=rows)
         tasks.append(dataclasses.replace(task, access=access))
     return dataclasses.replace(plan, tasks=tuple(tasks))

@@ -1,4 +1,4 @@
-"""A scan from beginning to end.
+"""Runs a scan.
 
 In: a `ReadPlan`. Out: record batches; afterwards a report.
 
@@ -7,12 +7,15 @@ Invariant: when the iterator ends or is closed, every file is closed and every t
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
+from lm_datafusion.errors import GaveUpError
 from lm_datafusion.formats.parquet.cache import FACTS
 from lm_datafusion.kernels import warn_if_missing
 from lm_datafusion.scan.exit import ERA
@@ -39,7 +42,9 @@ if TYPE_CHECKING:
     from lm_datafusion.plan import FilePlan, ReadPlan
     from lm_datafusion.scan.memory.step_history import Measured
     from lm_datafusion.scan.top_k.first_rows import Found
-    from lm_datafusion.storage import FileVersion, OpenFile
+    from lm_datafusion.storage import FileVersion
+
+    Pool: TypeAlias = OrderedPool[range, pa.RecordBatch]
 
 
 class ScanRun:
@@ -65,7 +70,7 @@ class ScanRun:
         self._batch_maker = BatchMaker(plan.schema)
 
     def batches(self) -> Generator[pa.RecordBatch]:
-        """The rows of the plan, in its order."""
+        """The rows of the plan, in plan order."""
         if self._plan.first is None:
             yield from self._all_batches()
         elif self._plan.limit is None:
@@ -74,28 +79,43 @@ class ScanRun:
             yield from _limited(self._first_batches(), self._plan.limit)
 
     def _first_batches(self) -> Generator[pa.RecordBatch]:
-        """Finds the first rows, then fetches what of them was not read on the way."""
+        """Finds the first rows, then fetches the columns that were not read on the way.
+
+        If the search gives up, every matching row is returned: the caller sorts them anyway.
+        """
         plan = self._plan
-        try:
-            found = FirstRowsWalk(plan, self.open_reader, self._metrics).run()
+        with self._ended():
+            try:
+                found = FirstRowsWalk(plan, self.open_reader, self._metrics).run()
+            except GaveUpError:
+                yield from ScanRun(dataclasses.replace(plan, first=None), self._metrics).batches()
+                return
             self._handles.close()
             if len(found.carried) < len(plan.schema):
                 yield from _joined(ScanRun(plan_fetch(plan, found), self._metrics), found, plan)
             else:
                 self._metrics.add(rows_selected=found.row_count)
                 yield from _carried_batches(found, plan)
-        finally:
-            self._handles.close()
-            self._finish()
 
     def measured(self) -> dict[int, Measured]:
-        """What is known of the filter steps by now."""
+        """What has been measured about the filter steps so far."""
         return self._order.measured()
 
     def close(self) -> None:
-        """Ends a run of which only readers were asked for."""
-        self._handles.close()
-        self._finish()
+        """Ends a run that was only used for its readers."""
+        with self._ended():
+            pass
+
+    @contextlib.contextmanager
+    def _ended(self) -> Iterator[None]:
+        """Ends the run after a block, even after an error; Ctrl-C may come at any time."""
+        try:
+            yield
+        finally:
+            try:
+                self._handles.close()
+            finally:
+                self._finish()
 
     def _finish(self) -> None:
         STEPS.keep(self._versions, self._keys, self._order.measured())
@@ -110,16 +130,13 @@ class ScanRun:
             yield from self._batches_from_workers()
 
     def _batches_here(self) -> Generator[pa.RecordBatch]:
-        """The rows, scanned by the thread that asks for them.
+        """The rows, scanned on the calling thread.
 
-        An engine asks for its partitions on threads of its own: others would only make it wait.
+        An engine pulls its partitions on its own threads: more threads would only make it wait.
         """
-        try:
+        with self._ended():
             for unit in self._units(parallel=1):
                 yield from self._scan(unit, None)
-        finally:
-            self._handles.close()
-            self._finish()
 
     def _batches_from_workers(self) -> Generator[pa.RecordBatch]:
         budget = self._budget()
@@ -131,23 +148,25 @@ class ScanRun:
             queue_size=self._plan.options.queue_batches,
             should_begin=None if budget is None else budget.should_begin,
         )
-        try:
+        with self._ended(), contextlib.closing(pool):
             if budget is None:
                 yield from pool
             else:
-                budget.on_change = pool.wake
-                for batch in _limited(pool, budget.limit):
-                    self._metrics.add(rows_selected=batch.num_rows)
-                    yield batch
+                yield from self._counted(pool, budget)
+
+    def _counted(self, pool: Pool, budget: RowBudget) -> Iterator[pa.RecordBatch]:
+        """No more rows than the budget; afterwards counts the row groups that were not needed."""
+        budget.on_change = pool.wake
+        try:
+            for batch in _limited(pool, budget.limit):
+                self._metrics.add(rows_selected=batch.num_rows)
+                yield batch
         finally:
             pool.close()
-            self._handles.close()
-            if budget is not None:
-                self._metrics.add(row_groups_pruned_early_stop=budget.never_begun())
-            self._finish()
+            self._metrics.add(row_groups_pruned_early_stop=budget.never_begun())
 
     def _units(self, *, parallel: int) -> list[range]:
-        """Tasks that one thread scans one after the other: those of a file, if there are many."""
+        """The tasks that one thread scans in sequence: those of a file, if there are many."""
         tasks = self._plan.tasks
         if self._plan.limit is not None or self._plan.is_reverse:
             return [range(index, index + 1) for index in range(len(tasks))]
@@ -163,32 +182,38 @@ class ScanRun:
     def _scan(self, unit: range, budget: RowBudget | None) -> Iterator[pa.RecordBatch]:
         task = self._plan.tasks[unit[0]]
         try:
-            file = self._scan_file(task.file, self._handles.open(task.file.version))
-            states = [RowGroupState(self._plan.tasks[n], file.context) for n in unit]
-            if len(states) > 1:
-                for state in states:
-                    state.prune(file.index_file)
-            for group in group_states(states, file.decoding):
-                ERA.check(self._era)
-                reader = RowGroupReader(self._plan, group, file, self._order)
-                scan = RowGroupScan(self._plan, reader, self._batch_maker, unit[0], budget)
-                for batch in scan.batches():
-                    yield batch
-                    ERA.check(self._era)
+            handle = self._handles.open(task.file.version)
+            with handle.blamed():
+                file = self._scan_file(task.file, handle)
+                states = [RowGroupState(self._plan.tasks[n], file.context) for n in unit]
+                yield from self._scan_states(states, file, unit[0], budget)
         finally:
-            for _ in unit:
-                self._handles.release(task.file.version)
+            self._handles.release(task.file.version, len(unit))
+
+    def _scan_states(
+        self, states: list[RowGroupState], file: ScanFile, task_index: int, budget: RowBudget | None
+    ) -> Iterator[pa.RecordBatch]:
+        if len(states) > 1:
+            for state in states:
+                state.prune(file.index_file)
+        for group in group_states(states, file.decoding):
+            ERA.check(self._era)
+            reader = RowGroupReader(self._plan, group, file, self._order)
+            scan = RowGroupScan(self._plan, reader, self._batch_maker, task_index, budget)
+            for batch in scan.batches():
+                yield batch
+                ERA.check(self._era)
 
     def open_reader(self, index: int) -> RowGroupReader:
-        """A reader of the row group of a task of the plan."""
+        """A reader of the row group of one task of the plan."""
         ERA.check(self._era)
         task = self._plan.tasks[index]
         file = self._scan_file(task.file, self._handles.open(task.file.version))
         states = [RowGroupState(task, file.context)]
         return RowGroupReader(self._plan, states, file, self._order)
 
-    def _scan_file(self, file_plan: FilePlan, file: OpenFile) -> ScanFile:
-        """What the row groups of a file share."""
+    def _scan_file(self, file_plan: FilePlan, file: LazyFile) -> ScanFile:
+        """The state that the row groups of a file share."""
         found = self._files.get(file_plan.version)
         if found is None:
             context = PruningContext(
@@ -204,7 +229,7 @@ class ScanRun:
 
 
 def _split(plan: ReadPlan) -> ReadPlan:
-    """The plan with parts of row groups, where that keeps more workers busy."""
+    """Splits row groups into parts where that keeps more workers busy."""
     is_plain = plan.first is None and plan.limit is None and not plan.is_reverse
     if not is_plain or not can_split(plan.schema) or not can_split(plan.filter_schema):
         return plan
@@ -237,7 +262,7 @@ def _carried_batches(found: Found, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
 
 
 def _limited(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
-    """No more rows than a limit, and no look at a batch behind them."""
+    """At most `limit` rows; never pulls a batch beyond them."""
     missing = limit
     for batch in batches:
         if batch.num_rows < missing:
@@ -253,27 +278,24 @@ def _limited(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.Recor
 
 
 class _Handles:
-    """Files of a scan: opened once one of a file's tasks needs bytes, closed after the last."""
+    """The files of a scan: opened when a task first needs bytes, closed after the last task."""
 
     def __init__(self, plan: ReadPlan) -> None:
         self._storage = plan.storage
         self._lock = threading.Lock()
-        self._files: dict[FileVersion, OpenFile] = {}
-        self._tasks_left: dict[FileVersion, int] = {}
-        for task in plan.tasks:
-            version = task.file.version
-            self._tasks_left[version] = self._tasks_left.get(version, 0) + 1
+        self._files: dict[FileVersion, LazyFile] = {}
+        self._tasks_left = Counter([task.file.version for task in plan.tasks])
 
-    def open(self, version: FileVersion) -> OpenFile:
+    def open(self, version: FileVersion) -> LazyFile:
         with self._lock:
             file = self._files.get(version)
             if file is None:
                 file = self._files[version] = LazyFile(self._storage, version)
             return file
 
-    def release(self, version: FileVersion) -> None:
+    def release(self, version: FileVersion, task_count: int) -> None:
         with self._lock:
-            self._tasks_left[version] -= 1
+            self._tasks_left[version] -= task_count
             if not self._tasks_left[version] and version in self._files:
                 self._files.pop(version).close()
 

@@ -1,20 +1,17 @@
-"""What a scan would do, found out on a part of it.
+"""Samples a scan to estimate its filter steps.
 
 In: a read plan. Out: how many rows each of its filter steps keeps: measured by earlier scans of
-these files, else on the first pages of row groups at its beginning, in its middle and at its end.
-And how long all of it would take, by the time of two of its row groups.
+these files, or else on the first pages of the first, the middle and the last row group.
 
-The steps run as in a scan, each on what the ones before it left. What is found out is kept for
+The steps run as in a scan, each on the rows that the earlier ones kept. Measurements are kept for
 later scans and samples (`scan.memory.step_history`).
 
-Invariant: advice only; what cannot be evaluated is not known.
+Invariant: advice only; what cannot be evaluated is unknown.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
-import time
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
     from lm_datafusion.scan.memory.step_history import Measured
     from lm_datafusion.scan.reading.row_group import RowGroupReader
 
-# Of each row group: enough to tell 1 % from 10 %, few enough to be decoded in a millisecond.
+# Per row group: enough to tell 1 % from 10 %, few enough to decode in a millisecond.
 _ROWS = 8_192
 
 
@@ -39,48 +36,25 @@ def known_steps(plan: ReadPlan) -> dict[int, Measured]:
 
 
 def sample_steps(plan: ReadPlan) -> dict[int, Measured]:
-    """What a few pages tell of the steps; reads them."""
-    places = {0, len(plan.tasks) // 2, len(plan.tasks) - 1} if plan.tasks else set()
-    tasks = tuple(plan.tasks[place] for place in sorted(places))
+    """What a few pages tell about the steps; reads them."""
+    indexes = {0, len(plan.tasks) // 2, len(plan.tasks) - 1} if plan.tasks else set()
+    tasks = tuple(plan.tasks[index] for index in sorted(indexes))
     options = plan.options.with_changes(condition_cache_bytes=0)
     part = dataclasses.replace(
         plan, tasks=tasks, schema=pa.schema([]), options=options, first=None, limit=None
     )
-    # What is kept has to have seen some rows.
+    # Measurements of too few rows are not kept.
     row_count = max(_ROWS, FEWEST_ROWS // max(1, len(tasks)))
     try:
         run = ScanRun(part, ScanMetrics())
         try:
-            for place in range(len(tasks)):
-                _look(run.open_reader(place), row_count)
+            for index in range(len(tasks)):
+                _look(run.open_reader(index), row_count)
         finally:
             run.close()
     except Exception:  # noqa: BLE001 advice must not stop a query
         return {}
     return {index: found for index, found in run.measured().items() if found.rows_in}
-
-
-def sample_seconds(plan: ReadPlan) -> float:
-    """How long a plan would take one core: two row groups are read; infinity if that fails."""
-    if not plan.tasks:
-        return 0.0
-    places = {len(plan.tasks) // 3, 2 * len(plan.tasks) // 3}
-    rows = sum(task.access.selection.row_count for task in plan.tasks)
-    try:
-        # The faster one: the other may have waited for what is loaded or made room for once.
-        return rows * min(_seconds_per_row(plan, place) for place in sorted(places))
-    except Exception:  # noqa: BLE001 advice must not stop a query
-        return math.inf
-
-
-def _seconds_per_row(plan: ReadPlan, place: int) -> float:
-    task = plan.tasks[place]
-    options = plan.options.with_changes(condition_cache_bytes=0, threads=1)
-    part = dataclasses.replace(plan, tasks=(task,), options=options, first=None, limit=None)
-    started = time.perf_counter()
-    for _ in ScanRun(part, ScanMetrics()).batches():
-        pass
-    return (time.perf_counter() - started) / max(1, task.access.selection.row_count)
 
 
 def _look(reader: RowGroupReader, row_count: int) -> None:

@@ -1,15 +1,15 @@
-"""Where two backings meet: the operations on two or more selections, and the choice of backing.
+"""Operations on two or more selections, and the choice of the backing.
 
-In: `Runs` or `Mask`, in any mixture. Out: the backing that suits the result.
+In: `Runs` or `Mask`, in any combination. Out: the backing that suits the result.
 
-0. With everything, with nothing, or with itself: the result is there already.
-1. Two of one kind are worked on as they are.
-2. Two of different kinds meet as masks where their runs together are short enough for one,
-   else as runs. So few runs over many rows never cost a mask of all those rows.
-3. The result settles on the backing its own average run length asks for.
+0. With everything, with nothing, or with itself: the result is known at once.
+1. Two backings of one kind are used as they are.
+2. Two of different kinds are combined as masks if their runs together are short enough for one,
+   else as runs. So a few runs over many rows never cost a mask of all those rows.
+3. The result settles on the backing that suits its average run length.
 
-Invariant: which rows come out depends on the rows that go in, never on the backings. Of backings
-that suit their rows, so does the result.
+Invariant: the resulting rows depend on the rows of the operands, never on their backings. If the
+operands have the backings that suit their rows, so does the result.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Backing: TypeAlias = Runs | Mask
 
 
 def settle(backing: Backing) -> Backing:
-    """The backing that suits the average run length; itself if it already is."""
+    """The backing that suits the average run length; unchanged if it already does."""
     if _fits_mask(backing.total_rows, backing.selector_count):
         return as_mask(backing)
     return backing.to_runs()
@@ -54,7 +54,7 @@ def and_then(left: Backing, right: Backing) -> Backing:
 
 
 def relative_to(wanted: Backing, outer: Backing) -> Backing:
-    """The ranks that rows of `wanted` have among the rows of `outer`, which has all of them."""
+    """The ranks of the rows of `wanted` among the rows of `outer`, a superset."""
     if _is_everything(outer):
         return wanted
     if _meet_as_masks(wanted, outer):
@@ -96,7 +96,7 @@ def difference(left: Backing, right: Backing) -> Backing:
 
 
 def concat(parts: Sequence[Backing]) -> Backing:
-    """The parts one after the other, each speaking of the next rows."""
+    """The concatenated parts; each covers the next rows."""
     total_rows = sum(part.total_rows for part in parts)
     if _fits_mask(total_rows, sum(part.selector_count for part in parts)):
         return settle(Mask(np.concatenate([part.to_mask() for part in parts])))
@@ -111,7 +111,7 @@ def concat(parts: Sequence[Backing]) -> Backing:
 
 
 def _is_everything(backing: Backing) -> bool:
-    """Whether it is one run of all rows; a mask of all rows may say no."""
+    """Whether it is one run of all rows; may be False for a mask of all rows."""
     return (
         isinstance(backing, Runs)
         and len(backing.starts) == 1
@@ -120,7 +120,7 @@ def _is_everything(backing: Backing) -> bool:
 
 
 def _is_nothing(backing: Backing) -> bool:
-    """Whether it has no run; an empty mask may say no."""
+    """Whether it has no run; may be False for an empty mask."""
     return isinstance(backing, Runs) and not len(backing.starts)
 
 

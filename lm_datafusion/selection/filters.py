@@ -1,9 +1,9 @@
-"""Boolean arrays of numpy and pyarrow on their way into a selection.
+"""Converts boolean arrays of numpy and pyarrow to masks.
 
-In: a numpy boolean array, a `pyarrow.BooleanArray` or `pyarrow.ChunkedArray` (what a predicate
-evaluated to). Out: a numpy boolean array.
+In: a numpy boolean array, a `pyarrow.BooleanArray` or `pyarrow.ChunkedArray` (the result of a
+predicate). Out: a numpy boolean array.
 
-Invariant: SQL's three-valued WHERE. A null is not selected.
+Invariant: nulls are not selected, as in a SQL WHERE.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def filter_to_mask(values: Any) -> BoolArray:
 
     Args:
         values: A one-dimensional boolean numpy array, a pyarrow boolean array or chunked array.
-            An array of pyarrow's null type is taken as all null.
+            An array of pyarrow's null type is all null.
 
     Returns:
-        The mask. A numpy array comes back as it is, not copied.
+        The mask. A numpy array is returned as is, not copied.
 
     Raises:
-        OptionError: The array is of another kind, type or dimension.
+        OptionError: The array has another kind, type or dimension.
     """
     if isinstance(values, ChunkedArray):
         chunks = [filter_to_mask(chunk) for chunk in values.chunks]

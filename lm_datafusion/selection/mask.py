@@ -2,8 +2,8 @@
 
 In: a boolean numpy array. Out: other `Mask`s, `Runs`, row indices, pages touched.
 
-The same operations under the same names as `Runs`. Each is a pass over the rows, a byte per
-row: cheaper than runs where runs are short, wasteful where they are long.
+It has the same operations as `Runs`. Each is a pass over the rows, a byte per row: cheaper than
+runs if runs are short, wasteful if they are long.
 
 Invariant: `bits` is one-dimensional, boolean and read-only.
 """
@@ -74,8 +74,8 @@ class Mask:
 
     def and_then(self, other: Mask) -> Mask:
         """Rows of `self` whose rank among the rows of `self` is a row of `other`."""
-        # As `bits[self.bits] = other.bits`, by the rows that are fewer, those kept or those
-        # dropped: measured two to seven times as fast.
+        # Same as `bits[self.bits] = other.bits`, but over the fewer of the kept or the dropped
+        # rows: measured two to seven times as fast.
         is_few = 2 * other.row_count <= other.total_rows
         ranks = np.flatnonzero(other.bits if is_few else ~other.bits)
         bits = np.zeros(len(self.bits), np.bool_) if is_few else self.bits.copy()
@@ -83,7 +83,7 @@ class Mask:
         return Mask(bits)
 
     def relative_to(self, outer: Mask) -> Mask:
-        """The ranks that rows of `self` have among the rows of `outer`, which has all of them."""
+        """The ranks of the rows of `self` among the rows of `outer`, a superset."""
         return Mask(self.bits[np.flatnonzero(outer.bits)])
 
     def slice(self, start: int, stop: int) -> Mask:
@@ -112,9 +112,9 @@ class Mask:
         return Mask(self.bits[: len(self.bits) - trailing])
 
     def touches(self, starts: Int64Array, stops: Int64Array) -> BoolArray:
-        """For each of the sorted ranges that follow on one another, whether it has a row."""
+        """For each of the sorted, adjacent ranges, whether it has a row."""
         touched = np.zeros(len(starts), np.bool_)
-        # reduceat would read one value of an empty range, and refuses a start at the end.
+        # reduceat would read one value of an empty range, and rejects a start at the end.
         filled = stops > starts
         if filled.any():
             end = int(stops[filled][-1])

@@ -1,10 +1,10 @@
-"""Row selections packed for keeping: as small as their rows allow.
+"""Row selections packed for caches, as small as their rows allow.
 
 In: a `RowSelection`. Out: a `PackedSelection`, and the same selection again.
 
-A scan works on runs of 16 bytes or masks of a byte per row, for speed. What is kept for later has
-to be small: nothing and everything are two numbers; else runs of 8 bytes, or a bit per row,
-whichever is smaller.
+A scan uses runs of 16 bytes or masks of a byte per row, for speed. A cached selection must be
+small: nothing and everything are two numbers; else runs of 8 bytes, or a bit per row, whichever is
+smaller.
 
 Invariant: `pack(rows).unpack() == rows`.
 """
@@ -21,34 +21,40 @@ from lm_datafusion.selection.selection import RowSelection
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_ROW_BYTES = 4
 _RUN_BYTES = 8
 _NUMPY_BYTES = 112  # an array object around its data
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedSelection:
-    """A selection at rest.
+    """A packed selection.
 
     Attributes:
-        total_rows: Rows the selection speaks of.
+        total_rows: Rows the selection covers.
         row_count: Selected rows.
-        runs: Starts and stops in turns; None if the other form is smaller, or none is needed.
+        rows: Row numbers; None if another form is smaller, or none is needed. The same holds for
+            `runs` and `bits`.
+        runs: Alternating starts and stops.
         bits: A bit per row.
     """
 
     total_rows: int
     row_count: int
+    rows: NDArray[np.int32] | None = None
     runs: NDArray[np.uint32] | None = None
     bits: NDArray[np.uint8] | None = None
 
     @property
     def memory_bytes(self) -> int:
-        """What it holds beside the object itself."""
-        held = self.runs if self.runs is not None else self.bits
-        return 0 if held is None else held.nbytes + _NUMPY_BYTES
+        """The size of its arrays."""
+        held = (self.rows, self.runs, self.bits)
+        return sum(array.nbytes + _NUMPY_BYTES for array in held if array is not None)
 
     def unpack(self) -> RowSelection:
-        """The selection, ready to be worked with."""
+        """The unpacked selection."""
+        if self.rows is not None:
+            return RowSelection.from_rows(self.rows, self.total_rows)
         if self.runs is not None:
             runs = self.runs.astype(np.int64)
             return RowSelection.from_ranges(runs[0::2], runs[1::2], self.total_rows)
@@ -62,11 +68,13 @@ class PackedSelection:
 
 
 def pack(rows: RowSelection) -> PackedSelection:
-    """Packs a selection; its rows are those of a row group, fewer than 2**32."""
+    """Packs a selection; its rows are those of a row group, fewer than 2**31."""
     total, count = rows.total_rows, rows.row_count
     if count in (0, total):
         return PackedSelection(total, count)
-    run_count = (rows.selector_count + 1) // 2  # at most
+    run_count = rows.run_count
+    if count * _ROW_BYTES < min(run_count * _RUN_BYTES, total / 8):
+        return PackedSelection(total, count, rows=rows.to_indices().astype(np.int32))
     if run_count * _RUN_BYTES < total / 8:
         starts, stops = rows.to_ranges()
         runs = np.empty(2 * len(starts), dtype=np.uint32)

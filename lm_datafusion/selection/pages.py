@@ -7,9 +7,8 @@ In: the page locations of Parquet's offset index. Out: page row ranges and byte 
     rows selected          ####   #
     page mask   False       True         False        -> fetch page 1 only
 
-Invariant: a page with a selected row is wholly needed (it is compressed as one), a page without
-one is not read at all. The dictionary page is not among the locations; it is the reader's
-business.
+Invariant: a page with a selected row is needed whole (it is compressed as one), a page without one
+is not read at all. The dictionary page is not among the locations; the reader handles it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class PageLocationLike(Protocol):
-    """What is asked of one page location; the names are those of the Parquet format."""
+    """The interface of a page location; the names are those of the Parquet format."""
 
     @property
     def offset(self) -> int:
@@ -56,9 +55,9 @@ class PageLocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PageLocations:
-    """The pages of one column chunk, by column.
+    """The pages of one column chunk, as arrays.
 
-    * the three arrays are as long as there are pages;
+    * the three arrays have one entry per page;
     * `first_rows` is sorted and begins with 0; a page without rows repeats its neighbour's;
     * the arrays are copied to read-only int64.
     """
@@ -93,7 +92,7 @@ class PageLocations:
         )
 
     def byte_ranges(self, page_mask: BoolArray) -> list[tuple[int, int]]:
-        """The `(offset, length)` of each page that `page_mask` names, not coalesced."""
+        """The `(offset, length)` of each page that `page_mask` selects, not coalesced."""
         offsets, sizes = self.offsets[page_mask], self.sizes[page_mask]
         return list(zip(offsets.tolist(), sizes.tolist(), strict=True))
 
@@ -123,9 +122,9 @@ def check_first_rows(first_row_indices: ArrayLike) -> Int64Array:
 
 
 def page_stops(first_rows: Int64Array, total_rows: int) -> Int64Array:
-    """The row after the last of each page, as far as there are rows.
+    """The row after the last of each page, at most `total_rows`.
 
-    Pages past `total_rows` come out empty, as a trimmed selection needs it.
+    Pages past `total_rows` are empty, as a trimmed selection requires.
     """
     if not len(first_rows):
         return first_rows

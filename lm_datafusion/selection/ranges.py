@@ -1,8 +1,8 @@
-"""Ranges, indices and selectors as people give them, checked and turned into runs.
+"""Validates ranges, indices and selectors, and converts them to runs.
 
 In: row ranges, row indices or `RowSelector`s from outside the room. Out: `Runs`.
 
-Invariant: what comes out holds the invariant of `Runs`, and shares no memory with what came in.
+Invariant: the result satisfies the invariant of `Runs` and shares no memory with the input.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def indices_to_runs(indices: ArrayLike, total_rows: int) -> Runs:
         return Runs.one(0, 0, total_rows)
     steps = np.diff(rows)
     if (steps <= 0).any():
-        place = int(np.argmax(steps <= 0))
-        raise OptionError(f"row indices must increase: {rows[place]} before {rows[place + 1]}")
+        index = int(np.argmax(steps <= 0))
+        raise OptionError(f"row indices must increase: {rows[index]} before {rows[index + 1]}")
     if rows[0] < 0 or rows[-1] >= total_rows:
         outside = rows[0] if rows[0] < 0 else rows[-1]
         raise OptionError(f"row index {outside} is out of bounds for {total_rows} rows")
@@ -62,7 +62,7 @@ def indices_to_runs(indices: ArrayLike, total_rows: int) -> Runs:
 
 
 def selectors_to_runs(selectors: Iterable[RowSelector]) -> Runs:
-    """Runs from selectors in any form: empty ones and equal neighbours are merged away."""
+    """Runs from selectors in any form; drops empty ones and merges equal neighbours."""
     steps = list(selectors)
     lengths = np.fromiter((step.row_count for step in steps), np.int64, len(steps))
     selected = np.fromiter((not step.is_skip for step in steps), np.bool_, len(steps))
@@ -80,5 +80,5 @@ def _int64(values: ArrayLike, what: str) -> Int64Array:
 
 def _refuse(bad: np.ndarray, starts: Int64Array, stops: Int64Array, why: str) -> None:
     if bad.any():
-        place = int(np.argmax(bad))
-        raise OptionError(f"range [{starts[place]}, {stops[place]}) {why}")
+        index = int(np.argmax(bad))
+        raise OptionError(f"range [{starts[index]}, {stops[index]}) {why}")

@@ -1,6 +1,6 @@
-"""A selection as a kernel gives it: the numbers of the selected rows.
+"""A selection in the form that kernels return: the numbers of the selected rows.
 
-In: ascending row numbers. Out: counts, pages touched and what of them lies in a few runs, at once;
+In: ascending row numbers. Out: directly, counts, pages touched and the rows within a few runs;
 `Runs` or a `Mask` when another operation needs one.
 
 Invariant: `rows` ascends strictly, lies in `[0, total_rows)` and is read-only.
@@ -17,13 +17,16 @@ from lm_datafusion.selection.mask import Mask
 from lm_datafusion.selection.runs import Runs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from lm_datafusion.selection.algebra import Backing
     from lm_datafusion.selection.runs import BoolArray, Int64Array
 
-# Runs are looked up in rows one by one; so many rows at least have to come to one of them.
+# The fewest rows per run for which looking up each run in the rows pays off.
 _ROWS_PER_RUN: Final = 16
+_NO_ROWS: Final = np.empty(0, dtype=np.int32)
 
 
 class Rows:
@@ -43,8 +46,14 @@ class Rows:
         """Number of selected rows."""
         return len(self.rows)
 
+    @property
+    def run_count(self) -> int:
+        """Number of runs that the rows form."""
+        rows = self.rows
+        return int(np.count_nonzero(rows[1:] - rows[:-1] != 1)) + 1 if len(rows) else 0
+
     def settled(self) -> Backing:
-        """The same rows as runs or a mask, made once."""
+        """The same rows as runs or a mask, cached."""
         if self._settled is None:
             bits = np.zeros(self.total_rows, np.bool_)
             bits[self.rows] = True
@@ -52,13 +61,13 @@ class Rows:
         return self._settled
 
     def touches(self, starts: Int64Array, stops: Int64Array) -> BoolArray:
-        """For each of the sorted ranges that follow on one another, whether it has a row."""
-        # In the type of the rows: else numpy would convert all of them.
+        """For each of the sorted, adjacent ranges, whether it has a row."""
+        # In the type of the rows, or numpy would convert all of them.
         edges = np.append(starts, stops[-1:]).astype(np.int32)
         return np.diff(np.searchsorted(self.rows, edges)) > 0
 
     def should_meet(self, other: Backing | Rows) -> TypeGuard[Runs]:
-        """Whether an operation with another is done on row numbers: with few runs."""
+        """Whether an operation with `other` is done on row numbers: if it has few runs."""
         return isinstance(other, Runs) and len(other.starts) * _ROWS_PER_RUN <= len(self.rows) + 64
 
     def within(self, runs: Runs) -> npt.NDArray[np.int32]:
@@ -72,6 +81,20 @@ class Rows:
         cuts = [0, *self._cuts(runs), len(self.rows)]
         parts = [self.rows[start:stop] for start, stop in zip(cuts[::2], cuts[1::2], strict=True)]
         return np.concatenate(parts)
+
+    def slice(self, start: int, stop: int) -> Rows:
+        """The rows `[start, stop)`, counted from `start`."""
+        first, last = np.searchsorted(self.rows, np.array([start, stop], dtype=np.int32))
+        return Rows(self.rows[first:last] - np.int32(start), stop - start)
+
+    @staticmethod
+    def concat(parts: Sequence[Rows]) -> Rows:
+        """The concatenated parts; each covers the next rows."""
+        total_rows, shifted = 0, [_NO_ROWS]
+        for part in parts:
+            shifted.append(part.rows + np.int32(total_rows))
+            total_rows += part.total_rows
+        return Rows(np.concatenate(shifted), total_rows)
 
     def _cuts(self, runs: Runs) -> list[int]:
         """Where each run begins and ends among the rows."""

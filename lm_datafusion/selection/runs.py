@@ -2,8 +2,8 @@
 
 In: int64 arrays `starts` and `stops`. Out: other `Runs`, a mask, row indices, pages touched.
 
-Every operation costs time in the number of runs (times a logarithm where two lists are matched
-by binary search) and never in the number of rows, save `to_mask` and `to_indices`, whose
+The cost of an operation grows with the number of runs (times a logarithm if two lists are matched
+by binary search), never with the number of rows, except for `to_mask` and `to_indices`, whose
 results are that long.
 
 Intersection and `and_then` are one algorithm in two coordinate systems:
@@ -13,7 +13,7 @@ Intersection and `and_then` are one algorithm in two coordinate systems:
 3. the pieces come out in order and do not touch, since neither side's runs do.
 
 Invariant: `0 <= starts[i] < stops[i] < starts[i + 1]` and `stops[-1] <= total_rows`. No run is
-empty and no two touch, so one set of rows has exactly one form.
+empty and no two touch, so a set of rows has exactly one form.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Runs:
 
     @classmethod
     def merged(cls, starts: Int64Array, stops: Int64Array, total_rows: int) -> Runs:
-        """Sorted ranges that may be empty or touch, brought into the one form."""
+        """Runs from sorted ranges that may be empty or touch."""
         filled = stops > starts
         if not filled.all():
             starts, stops = starts[filled], stops[filled]
@@ -126,7 +126,7 @@ class Runs:
         return Runs(starts, stops, self.total_rows)
 
     def relative_to(self, outer: Runs) -> Runs:
-        """The ranks that rows of `self` have among the rows of `outer`, which has all of them."""
+        """The ranks of the rows of `self` among the rows of `outer`, a superset."""
         lengths = outer.stops - outer.starts
         shift = np.cumsum(lengths) - outer.stops  # from a row in a run to its rank
         # A run of `self` lies within one run of `outer`: those do not touch each other.
@@ -200,7 +200,7 @@ class Runs:
 def _overlaps(
     starts: Int64Array, stops: Int64Array, other_starts: Int64Array, other_stops: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
-    """All pairs of overlapping runs of two sorted lists, as indices into the one and the other.
+    """All pairs of overlapping runs of two sorted lists, as indices into both.
 
     The runs of a list do not overlap each other, so there are fewer pairs than runs.
     """

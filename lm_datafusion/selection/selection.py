@@ -1,15 +1,15 @@
-"""Which of a run of consecutive rows are selected: the value every stage of a scan refines.
+"""`RowSelection`: which of some consecutive rows are selected. Every stage of a scan refines one.
 
-In: filters, ranges, indices, selectors or pages. Out: a `RowSelection`, the algebra on it, and
-what a reader asks of it (rows, runs, pages, byte ranges).
+In: filters, ranges, indices, selectors or pages. Out: a `RowSelection`, its algebra, and what a
+reader needs of it (rows, runs, pages, byte ranges).
 
-The rows live in one of two backings, `Runs` or `Mask`, chosen after each operation by average run
-length (`algebra.settle`). A selection made from row numbers (`from_rows`) keeps those, and gets a
-backing when an operation first needs one.
+The rows are stored in one of two backings, `Runs` or `Mask`, chosen after each operation by average
+run length (`algebra.settle`). A selection made from row numbers (`from_rows`) keeps those, and gets
+a backing when an operation first needs one.
 
-Invariant: a selection is a set of rows out of `total_rows`. The backing decides what an
-operation costs, never what it gives. Trailing skips are kept: `total_rows` changes only in
-`slice`, `split_off`, `concat` and `trim`.
+Invariant: a selection is a set of rows out of `total_rows`. The backing affects the cost of an
+operation, never its result. Trailing skips are kept: `total_rows` changes only in `slice`,
+`split_off`, `concat` and `trim`.
 """
 
 from __future__ import annotations
@@ -52,15 +52,17 @@ AnyArray = TypeVar("AnyArray", bound=np.ndarray)
 
 # A repr shows this many selectors at each end: with counts, about one line.
 _SHOWN_SELECTORS = 3
-# Rows for each selected one, from which on row numbers are cheaper than a mask.
+# With at least this many rows per selected row, row numbers are cheaper than a mask.
 _SPARSE = 8
+# Row numbers are signed 32-bit integers.
+_MOST_ROWS = 1 << 31
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RowSelection:
     """An immutable selection of rows out of `total_rows` consecutive ones.
 
-    * read as selectors, it has none that is empty, and selected and skipped alternate;
+    * its selectors are not empty, and alternate between selected and skipped;
     * two selections are equal if they select the same rows out of equally many;
     * it is picklable and hashable, and all its arrays are read-only.
 
@@ -91,21 +93,21 @@ class RowSelection:
 
     @classmethod
     def none(cls, total_rows: SupportsIndex) -> RowSelection:
-        """Not one of `total_rows` rows."""
+        """None of `total_rows` rows."""
         return _all_or_none(_count(total_rows, "total_rows"), is_all=False)
 
     @classmethod
     def from_selectors(cls, selectors: Iterable[RowSelector]) -> RowSelection:
-        """Selectors one after the other; empty ones vanish, equal neighbours merge."""
+        """Consecutive selectors; drops empty ones and merges equal neighbours."""
         return cls(settle(selectors_to_runs(selectors)))
 
     @classmethod
     def from_filters(cls, filters: Iterable[Any]) -> RowSelection:
-        """Boolean arrays one after the other, each covering the next rows.
+        """Consecutive boolean arrays, each covering the next rows.
 
         Args:
-            filters: Boolean arrays of numpy or pyarrow (chunked or not), as a predicate gives
-                them batch by batch. A null counts as not selected.
+            filters: Boolean arrays of numpy or pyarrow (chunked or not): the results of a
+                predicate, batch by batch. A null is not selected.
 
         Raises:
             OptionError: One of them is not a one-dimensional boolean array.
@@ -126,8 +128,8 @@ class RowSelection:
 
         Args:
             starts: First row of each range.
-            stops: Row after the last of each range. Empty ranges vanish, touching ones merge.
-            total_rows: Rows the selection speaks of.
+            stops: Row after the last of each range. Empty ranges are dropped, touching ones merged.
+            total_rows: Rows the selection covers.
 
         Raises:
             OptionError: A range is reversed, out of order, overlapping or out of bounds.
@@ -153,14 +155,17 @@ class RowSelection:
 
     @classmethod
     def from_rows(cls, rows: npt.NDArray[np.int32], total_rows: int) -> RowSelection:
-        """Row numbers in strictly increasing order, as a kernel gives them; not checked."""
+        """Row numbers in strictly increasing order, as returned by kernels; not checked."""
         return cls(Rows(rows, total_rows))
 
     @classmethod
     def concat(cls, selections: Iterable[RowSelection]) -> RowSelection:
-        """Selections one after the other, each speaking of the next rows."""
-        backings = [part._backing for part in selections]  # noqa: SLF001 of this very class
-        return cls(algebra.concat(backings))
+        """The concatenated selections; each covers the next rows."""
+        parts = list(selections)
+        rows = [p._form for p in parts if isinstance(p._form, Rows)]  # noqa: SLF001 of this class
+        if len(rows) == len(parts) and sum(part.total_rows for part in parts) < _MOST_ROWS:
+            return cls(Rows.concat(rows))
+        return cls(algebra.concat([part._backing for part in parts]))  # noqa: SLF001
 
     # ---- questions ---------------------------------------------------------------------
 
@@ -185,8 +190,15 @@ class RowSelection:
         return self._backing.selector_count
 
     @property
+    def run_count(self) -> int:
+        """Number of runs of selected rows, or one more."""
+        if isinstance(self._form, Rows):
+            return self._form.run_count
+        return (self.selector_count + 1) // 2
+
+    @property
     def selectors(self) -> tuple[RowSelector, ...]:
-        """The selection as alternating selectors. For people and tests: one object per run."""
+        """The selection as alternating selectors, one object per run; for display and tests."""
         return tuple(self)
 
     def __iter__(self) -> Iterator[RowSelector]:
@@ -201,7 +213,7 @@ class RowSelection:
         return len(form.starts) > 0 if isinstance(form, Runs) else form.row_count > 0
 
     def selects_all(self) -> bool:
-        """Whether no row is skipped; true of no rows at all."""
+        """Whether no row is skipped; true if there are no rows."""
         form = self._form
         if isinstance(form, Runs) and len(form.starts) > 1:
             return False  # runs do not touch: something is skipped between them
@@ -213,11 +225,11 @@ class RowSelection:
         """Refine by a selection among the rows selected so far.
 
         Args:
-            other: A selection over the selected rows of `self`, in order: what a predicate
-                evaluated on those rows gives.
+            other: A selection over the selected rows of `self`, in order: the result of a
+                predicate on those rows.
 
         Raises:
-            OptionError: `other` does not speak of exactly the selected rows.
+            OptionError: `other` does not cover exactly the selected rows.
         """
         if other.total_rows != self.row_count:
             raise OptionError(
@@ -229,7 +241,7 @@ class RowSelection:
         return RowSelection(algebra.and_then(self._backing, other._backing))
 
     def relative_to(self, outer: RowSelection) -> RowSelection:
-        """These rows as a selection among the selected rows of another: `and_then` undone.
+        """These rows as a selection among the selected rows of another; inverts `and_then`.
 
         `outer.and_then(wanted.relative_to(outer)) == wanted`, if `outer` has all rows of `wanted`.
 
@@ -237,7 +249,7 @@ class RowSelection:
             outer: A selection that has every row of this one; not checked.
 
         Raises:
-            OptionError: The two speak of different numbers of rows.
+            OptionError: The two cover different numbers of rows.
         """
         self._check_same_rows(outer, "relative_to")
         if self == outer:
@@ -248,11 +260,15 @@ class RowSelection:
         """Rows of both.
 
         Raises:
-            OptionError: The two speak of different numbers of rows. There is no guess at what
-                a missing tail meant; `slice` or `concat` say it.
+            OptionError: The two cover different numbers of rows. A missing tail is not guessed;
+                use `slice` or `concat`.
         """
         self._check_same_rows(other, "intersection")
         mine, theirs = self._form, other._form
+        if isinstance(mine, Rows) and other.selects_all():
+            return self
+        if isinstance(theirs, Rows) and self.selects_all():
+            return other
         if isinstance(mine, Rows) and mine.should_meet(theirs):
             return self._with_rows(mine.within(theirs))
         if isinstance(theirs, Rows) and theirs.should_meet(mine):
@@ -263,7 +279,7 @@ class RowSelection:
         """Rows of either.
 
         Raises:
-            OptionError: The two speak of different numbers of rows.
+            OptionError: The two cover different numbers of rows.
         """
         self._check_same_rows(other, "union")
         if not other.selects_any() or not self.selects_any():
@@ -279,7 +295,7 @@ class RowSelection:
         """Rows of `self` that are not rows of `other`.
 
         Raises:
-            OptionError: The two speak of different numbers of rows.
+            OptionError: The two cover different numbers of rows.
         """
         self._check_same_rows(other, "difference")
         mine, theirs = self._form, other._form
@@ -288,7 +304,7 @@ class RowSelection:
         return self._with(algebra.difference(self._backing, other._backing), other)
 
     def complement(self) -> RowSelection:
-        """Selected and skipped rows exchanged."""
+        """Selected and skipped rows swapped."""
         return RowSelection(settle(self._backing.complement()))
 
     def reverse(self) -> RowSelection:
@@ -298,7 +314,7 @@ class RowSelection:
     # ---- parts -------------------------------------------------------------------------
 
     def slice(self, start: SupportsIndex, stop: SupportsIndex) -> RowSelection:
-        """The rows `[start, stop)` as a selection of their own, counted from `start`.
+        """The rows `[start, stop)` as a separate selection, counted from `start`.
 
         Raises:
             OptionError: Not `0 <= start <= stop <= total_rows`.
@@ -306,6 +322,8 @@ class RowSelection:
         first, last = operator.index(start), operator.index(stop)
         if not 0 <= first <= last <= self.total_rows:
             raise OptionError(f"no rows [{first}, {last}) among {self.total_rows}")
+        if isinstance(self._form, Rows):
+            return RowSelection(self._form.slice(first, last))
         return RowSelection(settle(self._backing.slice(first, last)))
 
     def split_off(self, row_count: SupportsIndex) -> tuple[RowSelection, RowSelection]:
@@ -318,7 +336,7 @@ class RowSelection:
         return RowSelection(settle(self._backing.trim()))
 
     def offset(self, row_count: SupportsIndex) -> RowSelection:
-        """Skip the first `row_count` selected rows too."""
+        """Also skip the first `row_count` selected rows."""
         count = _count(row_count, "row_count")
         if count >= self.row_count:
             return RowSelection.none(self.total_rows)
@@ -348,7 +366,7 @@ class RowSelection:
         return self._form.touches(first_rows, page_stops(first_rows, self.total_rows))
 
     def expand_to_pages(self, first_row_indices: ArrayLike) -> RowSelection:
-        """Every page that has a selected row, selected wholly.
+        """All rows of every page that has a selected row.
 
         Args:
             first_row_indices: First row of each page, sorted, beginning with 0. The last page
@@ -376,8 +394,8 @@ class RowSelection:
                 with `offset`, `compressed_page_size` and `first_row_index`.
 
         Returns:
-            `(offset, length)` for each page with a selected row, in page order. Neighbours are
-            not coalesced: how large a gap is worth reading is for the fetch to decide.
+            `(offset, length)` for each page with a selected row, in page order. Neighbours are not
+            coalesced: the fetch decides how large a gap is worth reading.
         """
         locations = as_page_locations(page_locations)
         return locations.byte_ranges(self.page_mask(locations.first_rows))
@@ -385,11 +403,11 @@ class RowSelection:
     def strategy(
         self, page_locations: AnyPageLocations | None = None, *, threshold: int = APPLY_THRESHOLD
     ) -> RowSelectionStrategy:
-        """How to apply this selection to a decoded column, however it is held.
+        """How to apply this selection to a decoded column, regardless of its backing.
 
         Args:
             page_locations: The pages of the column, if pages without a selected row are not
-                fetched. With such a page the answer is `RUNS`: a mask needs every page.
+                fetched. With such a page the result is `RUNS`: a mask needs every page.
             threshold: Average run length, in rows, from which runs are better.
         """
         skips_pages = False
@@ -401,7 +419,7 @@ class RowSelection:
         )
 
     def prefers_mask(self, page_locations: AnyPageLocations | None = None) -> bool:
-        """Whether `strategy` says mask."""
+        """Whether `strategy` is `MASK`."""
         return self.strategy(page_locations) is RowSelectionStrategy.MASK
 
     # ---- the rows themselves -----------------------------------------------------------
@@ -420,7 +438,7 @@ class RowSelection:
         return _read_only(self._form.to_indices())
 
     def to_rows(self) -> npt.NDArray[np.int32] | None:
-        """The row numbers that the selection was made from; None if it was made otherwise."""
+        """The row numbers that the selection was made from; None if made from something else."""
         return self._form.rows if isinstance(self._form, Rows) else None
 
     def __eq__(self, other: object) -> bool:
@@ -449,16 +467,16 @@ class RowSelection:
         lengths, is_skip = self._backing.to_runs().selector_lengths()
         words = ("skip", "select") if is_skip else ("select", "skip")
         hidden = len(lengths) - 2 * _SHOWN_SELECTORS
-        places = list(range(len(lengths)))
+        indexes = list(range(len(lengths)))
         if hidden > 1:
-            places[_SHOWN_SELECTORS:-_SHOWN_SELECTORS] = []
-        shown = [f"{words[place % 2]} {lengths[place]}" for place in places]
+            indexes[_SHOWN_SELECTORS:-_SHOWN_SELECTORS] = []
+        shown = [f"{words[index % 2]} {lengths[index]}" for index in indexes]
         if hidden > 1:
             shown.insert(_SHOWN_SELECTORS, f"... {hidden} more ...")
         return f"RowSelection[{', '.join(shown)}]"
 
     def _is_sparse(self) -> bool:
-        """Whether row numbers are the form to add rows to."""
+        """Whether row numbers are the best form for a union."""
         return self.row_count * _SPARSE <= self.total_rows
 
     def _sparse_rows(self) -> npt.NDArray[np.int32]:
@@ -466,13 +484,13 @@ class RowSelection:
         return form.rows if isinstance(form, Rows) else form.to_indices().astype(np.int32)
 
     def _with_rows(self, rows: npt.NDArray[np.int32]) -> RowSelection:
-        """Some of the rows of a selection of row numbers; itself, if they are all."""
+        """The given subset of the rows; `self` if it is all of them."""
         if len(rows) == self.row_count:
             return self
         return RowSelection.from_rows(rows, self.total_rows)
 
     def _with(self, backing: Backing, other: RowSelection) -> RowSelection:
-        """The result of an operation with another: one of the two, if it is the same rows."""
+        """The result of an operation; `self` or `other` if the backing is theirs."""
         if backing is self._backing:
             return self
         return other if backing is other._backing else RowSelection(backing)
@@ -485,13 +503,13 @@ class RowSelection:
 
 
 def _merged(left: npt.NDArray[np.int32], right: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """The numbers of two ascending arrays, each once; `np.union1d` would hash them."""
+    """The distinct numbers of two ascending arrays; `np.union1d` would hash them."""
     rows = np.sort(np.concatenate((left, right)))
     is_new = np.append(True, rows[1:] != rows[:-1])
     return rows if is_new.all() else rows[is_new]
 
 
-# Every stage of a scan starts from these, for each row group, and row groups are of few sizes.
+# Every stage of a scan starts from these for each row group, and row groups have few sizes.
 @functools.lru_cache(maxsize=1024)
 def _all_or_none(total_rows: int, *, is_all: bool) -> RowSelection:
     return RowSelection(settle(Runs.one(0, total_rows if is_all else 0, total_rows)))

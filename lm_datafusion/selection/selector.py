@@ -1,9 +1,9 @@
-"""One step of a row selection: so many rows selected, or so many skipped.
+"""One step of a row selection: a number of selected or skipped rows.
 
-In: a count. Out: a `RowSelector`, the unit in which selections are written and read by people.
+In: a count. Out: a `RowSelector`, the human-readable unit of selections.
 
-Invariant: `row_count` is never negative. A selector of no rows is allowed here, so that one can
-be computed and passed on; a `RowSelection` never shows one.
+Invariant: `row_count` is never negative. A selector of no rows is allowed here, since it may be
+computed; a `RowSelection` never returns one.
 """
 
 from __future__ import annotations

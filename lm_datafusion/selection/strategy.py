@@ -1,14 +1,14 @@
-"""How a selection is held, and how it is best applied to a decoded column: as runs or a mask.
+"""How to store a selection and apply it to a decoded column: as runs or as a mask.
 
-In: the number of rows and of runs of a selection, and whether it leaves whole pages out.
-Out: a `RowSelectionStrategy`.
+In: the number of rows and of runs of a selection, and whether it skips whole pages. Out: a
+`RowSelectionStrategy`.
 
-1. A selection that leaves out a whole page is applied as runs. A mask covers every row, so its
-   reader needs every page, and a page that was pruned is not there.
-2. Otherwise short runs are applied as a mask (each run costs a call), long ones as runs (each
-   row of a mask costs a byte to look at).
+1. A selection that skips a whole page is applied as runs. A mask covers every row, so its reader
+   needs every page, including pruned ones.
+2. Otherwise short runs are applied as a mask (each run costs a call), long ones as runs (each row
+   of a mask costs a byte to read).
 
-Invariant: the strategy never changes which rows come out.
+Invariant: the strategy never changes which rows are selected.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import enum
 from typing import Final
 
 MASK_THRESHOLD: Final = 32
-"""Average run length, in rows, below which a selection is held as a mask.
+"""Average run length, in rows, below which a selection is stored as a mask.
 
 The value of arrow-rs, kept as a compromise of three measurements (1M rows, half of them
 selected, `python tests/benchmark/bench_selection.py`; pyarrow 26.0.1, numpy 2.4.6, 2 cores):
@@ -48,7 +48,7 @@ strings they were where a tenth or less was selected in short runs.
 
 
 class RowSelectionStrategy(enum.Enum):
-    """Runs or a mask; what was resolved, not what was asked for."""
+    """Runs or a mask, as resolved."""
 
     RUNS = "runs"
     MASK = "mask"
@@ -64,13 +64,13 @@ def choose_strategy(
     """Choose by average run length.
 
     Args:
-        total_rows: Rows the selection speaks of, selected or not.
+        total_rows: Rows the selection covers, selected or not.
         selector_count: Its runs of either kind, selected and skipped.
         threshold: Average run length, in rows, from which runs are better than a mask.
         skips_pages: Whether some page has no selected row at all.
 
     Returns:
-        `MASK` if runs are shorter than `threshold` on average and no page is left out.
+        `MASK` if runs are shorter than `threshold` on average and no page is skipped.
     """
     if not skips_pages and total_rows < selector_count * threshold:
         return RowSelectionStrategy.MASK

@@ -1,13 +1,13 @@
-"""A SQL condition becomes conjuncts.
+"""Splits a SQL condition into conjuncts.
 
-In: the text after WHERE, and the schema it is over. Out: `Conjunct`s.
+In: the text after WHERE, and the schema of its columns. Out: `Conjunct`s.
 
 1. sqlglot parses the text and splits it at AND.
-2. DataFusion parses the user's text and the parts: if it does not see the same conjuncts, the
-   user's text becomes the only conjunct.
-3. `now()` and its kin are replaced by the value they have now: one scan sees one time.
+2. DataFusion parses the user's text and the parts: if the conjuncts differ, the user's text becomes
+   the only conjunct.
+3. `now()` and similar functions are replaced by their current value: one scan sees one time.
 
-Invariant: the conjunction of the parts means what the text means, to DataFusion.
+Invariant: the conjunction of the parts means the same to DataFusion as the text.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ __all__ = ["parse_condition"]
 _STABLE_NODES = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime)
 
 
-# By text; a dataset has one schema, which is compared by identity: that of a hundred columns takes
-# longer to compare than a short scan.
+# By text. Schemas are compared by identity: comparing one of a hundred columns takes longer than a
+# short scan.
 _KNOWN: Final[dict[str, tuple[pa.Schema, tuple[Conjunct, ...]]]] = {}
 _MOST_KNOWN: Final = 256
 _LONGEST_KNOWN: Final = 4096
 
 
 def parse_condition(text: str, schema: pa.Schema) -> tuple[Conjunct, ...]:
-    """Splits a SQL condition into conjuncts; those of the same dataset are parsed once.
+    """Splits a SQL condition into conjuncts; caches those of the same dataset.
 
     Args:
-        text: A condition in DataFusion's spelling; unquoted names are lower-cased.
+        text: A condition in DataFusion's dialect; unquoted names are lower-cased.
         schema: The columns it may name.
 
     Returns:
-        The conjuncts, in the order they were written.
+        The conjuncts, as ordered in the text.
 
     Raises:
-        SqlError: Text that is no condition; the message shows the place.
-        ColumnNotFoundError: A name that is no column.
+        SqlError: The text is not a condition; the message shows the position.
+        ColumnNotFoundError: A name is not a column.
     """
     known = _KNOWN.get(text)
     if known is not None and known[0] is schema:
@@ -76,7 +76,7 @@ def _parsed(text: str, schema: pa.Schema) -> tuple[Conjunct, ...]:
     texts = [_text(part) for part in parts]
     if not _say_the_same(text, texts, schema):
         columns = tuple(sorted({name for part in parts for name in _columns(part, schema)}))
-        # A value of now() cannot be put in: whatever tells the time is evaluated anew each time.
+        # now() cannot be replaced by its value here, so it is evaluated each time.
         is_volatile = any(_is_volatile(part) or _has_stable(part) for part in parts)
         return (Conjunct(text=text, columns=columns, is_volatile=is_volatile),)
     values = _stable_values(tree)
@@ -92,7 +92,7 @@ def _parsed(text: str, schema: pa.Schema) -> tuple[Conjunct, ...]:
 
 
 def _text(part: exp.Expr) -> str:
-    # Without a copy: that of a list of 50,000 values takes half a second.
+    # No copy: copying a list of 50,000 values takes half a second.
     return part.sql(dialect=DataFusion, copy=False)
 
 
@@ -152,7 +152,7 @@ def _has_stable(part: exp.Expr) -> bool:
 
 
 def _stable_values(tree: exp.Expr) -> dict[str, exp.Expr]:
-    """By text: what `now()` and its kin are at this time, one time for all of them."""
+    """By text: the current values of `now()` and similar functions, all at the same time."""
     texts = list({n.sql(dialect=DataFusion): None for n in tree.walk() if _is_stable(n)})
     if not texts:
         return {}
@@ -169,7 +169,7 @@ def _with_stable_values(part: exp.Expr, values: dict[str, exp.Expr]) -> exp.Expr
 
 
 def _unparsed(text: str, schema: pa.Schema, error: SqlglotError) -> tuple[Conjunct, ...]:
-    """What sqlglot cannot read but DataFusion can stays one conjunct with every likely column."""
+    """Text that only DataFusion can parse stays one conjunct with every likely column."""
     try:
         evaluator.parsed_conjuncts(text, schema)
     except ColumnNotFoundError:

@@ -1,12 +1,12 @@
-"""DataFusion's SQL for sqlglot.
+"""DataFusion's SQL dialect for sqlglot.
 
-In: text. Out: trees whose `.sql()` is what DataFusion read.
+In: text. Out: trees whose `.sql()` DataFusion reads like the text.
 
-sqlglot translates between dialects and so knows functions by meaning: `strpos` comes back as
-`POSITION`, `random` as `RAND`. Here functions keep their names: the tables of known functions
-are emptied, and only those with a syntax of their own (CAST, EXTRACT, ...) stay.
+sqlglot translates between dialects and so renames functions: `strpos` becomes `POSITION`, `random`
+becomes `RAND`. Here functions keep their names: the tables of known functions are empty, except for
+those with special syntax (CAST, EXTRACT, ...).
 
-Invariant: nothing is normalised that DataFusion could tell apart.
+Invariant: nothing is normalised that DataFusion distinguishes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def normalized(identifier: exp.Expr) -> str:
-    """A name in DataFusion's case rules: unquoted, A to Z are lowered, and no other letter."""
+    """A name by DataFusion's case rules: unquoted, only A to Z are lower-cased."""
     return identifier.name if identifier.args.get("quoted") else identifier.name.translate(_LOWER)
 
 
@@ -51,13 +51,13 @@ class DataFusion(Postgres):
     TYPED_DIVISION = True
 
     class Tokenizer(Postgres.Tokenizer):
-        """No operators of PostgreSQL's that DataFusion lacks; hexadecimal strings are bytes."""
+        """Without PostgreSQL operators that DataFusion lacks; hexadecimal strings are bytes."""
 
         HEX_STRINGS: ClassVar = [("x'", "'"), ("X'", "'")]
         BYTE_STRINGS: ClassVar = []
 
     class Parser(PostgresParser):
-        """Functions stay as they are named."""
+        """Functions keep their names."""
 
         FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
         FUNCTION_PARSERS: ClassVar = {
@@ -82,7 +82,7 @@ class DataFusion(Postgres):
         }
 
         def not_sql(self, expression: exp.Not) -> str:
-            """`x NOT IN y` where sqlglot keeps `NOT x IN y`, as DataFusion reads them apart."""
+            """`x NOT IN y` for sqlglot's `NOT x IN y`: DataFusion distinguishes them."""
             child = expression.this
             subject = child.this if isinstance(child, exp.Escape) else child
             if not isinstance(subject, _NEGATED_INSIDE):
@@ -100,5 +100,5 @@ class DataFusion(Postgres):
             expression: exp.HexString,
             binary_function_repr: str | None = None,  # noqa: ARG002 sqlglot's signature
         ) -> str:
-            """Bytes, in the quotes they came in."""
+            """Bytes, as a hexadecimal string."""
             return f"x'{expression.name}'"

@@ -2,8 +2,8 @@
 
 In: paths and byte ranges. Out: bytes, and the version of the file they came from.
 
-Invariant: only `fetch_` and `load_` verbs touch storage; a file that is not the version that was
-planned for is an error, never a mixture.
+Invariant: only `fetch_` and `load_` methods touch storage; a file that is not the planned version
+is an error, and versions are never mixed.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
-"""Files of this machine, read with `pread`.
+"""Local files, read with `pread`.
 
 In: paths and byte ranges. Out: bytes.
 
-`pread` needs no lock and no seek, releases the GIL, and, unlike a memory map, turns a file that
-is cut short under us into an error instead of a signal.
+`pread` needs no lock and no seek, and releases the GIL. Unlike a memory map, it turns a file that
+is truncated while we read it into an error instead of a signal.
 
-Invariant: a file is opened only as the version that was asked for.
+Invariant: a file is opened only at the requested version.
 """
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import threading
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class LocalStorage:
-    """The file system of this machine."""
+    """The local file system."""
 
     def load_version(self, path: str) -> FileVersion:
-        """The version of a file now."""
+        """The current version of a file."""
         try:
             status = os.stat(path)
             return _version(path, status, status.st_ctime_ns)
@@ -40,10 +41,10 @@ class LocalStorage:
             raise StorageError(f"{path}: {error.strerror or error}") from error
 
     def load_listing(self, path: str) -> list[str]:
-        """Every file below a folder, sorted; names that begin with . or _ are left out.
+        """Every file below a folder, sorted; skips names that begin with . or _.
 
         Raises:
-            StorageError: A folder that may not be read: its files would be missing in silence.
+            StorageError: A folder cannot be read: its files would be missing silently.
         """
         found = []
         for folder, names, files in os.walk(path, onerror=_refuse, followlinks=True):
@@ -52,14 +53,14 @@ class LocalStorage:
         return sorted(found)
 
     def is_folder(self, path: str) -> bool:
-        """Whether the path leads to a folder."""
+        """Whether the path is a folder."""
         return os.path.isdir(path)
 
     def expand_glob(self, pattern: str) -> list[str]:
-        """The files a pattern stands for, sorted; `**` crosses folders.
+        """The files that match a pattern, sorted; `**` crosses folders.
 
         Raises:
-            StorageError: A folder on the way may not be read.
+            StorageError: A folder on the way cannot be read.
         """
         _check_folders(pattern)
         return sorted(p for p in glob.glob(pattern, recursive=True) if os.path.isfile(p))
@@ -106,10 +107,10 @@ class LocalFile:
         return self._handle
 
     def check_unchanged(self) -> None:
-        """Raises `FileChangedError` if the open file is not the planned version any more.
+        """Raises `FileChangedError` if the open file is no longer the planned version.
 
-        A file that is deleted or replaced while it is open is read to its end: its change time
-        moved, but so did the number of its links.
+        A file that is deleted or replaced while it is open can still be read: its change time has
+        moved, but so has its link count.
         """
         try:
             now = os.fstat(self._handle)
@@ -133,7 +134,7 @@ class LocalFile:
         return buffers
 
     def fetch_into(self, ranges: Sequence[ByteRange], target: memoryview) -> None:
-        """The bytes of each range, one behind the other; touching ranges in one read."""
+        """Fetches ranges into memory, back to back; adjacent ranges in one read."""
         position = 0
         pending: ByteRange | None = None
         for wanted in ranges:
@@ -149,7 +150,7 @@ class LocalFile:
             self._read_into(pending, target[position : position + pending.length])
 
     def _check_inside(self, wanted: ByteRange) -> None:
-        """A range out of a damaged file must not make us allocate what is not there."""
+        """A range from a corrupt file must not make us allocate more than the file holds."""
         if wanted.offset < 0 or wanted.length < 0 or wanted.stop > self._version.size_bytes:
             raise StorageError(
                 f"{self._version.path}: bytes {wanted.offset} to {wanted.stop} lie outside the"
@@ -160,7 +161,7 @@ class LocalFile:
         done = 0
         try:
             while done < wanted.length:
-                # A read may stop early: at 2 GiB, or at a signal. No byte means no file any more.
+                # A read may stop early, at 2 GiB or at a signal. No bytes means the file has ended.
                 count = os.preadv(self._handle, [target[done:]], wanted.offset + done)
                 if count == 0:
                     break
@@ -172,25 +173,27 @@ class LocalFile:
             raise StorageError(f"{self._version.path}: cut short at byte {wanted.offset + done}")
 
     def arrow_file(self) -> pa.NativeFile:
-        """The file for a reader of pyarrow's own; its own handle, the caller closes it.
+        """The file, for PyArrow's readers, with its own handle; the caller closes it.
 
-        Opened anew (a handle's position is not to be shared), and checked: another file may have
-        taken the path.
+        Opened again (handles must not share a position), and checked: another file may be at the
+        path now.
         """
         again = LocalStorage().open(self._version)
         return pa.PythonFile(os.fdopen(again.detach(), "rb"), mode="r")
 
     def detach(self) -> int:
-        """Gives the descriptor away; the file counts as closed."""
+        """Hands over the descriptor; the file counts as closed."""
         handle, self._handle = self._handle, -1
         return handle
 
     def close(self) -> None:
         """Closes the descriptor; safe to call twice."""
         with self._lock:
-            if self._handle >= 0:
-                os.close(self._handle)
-                self._handle = -1
+            handle = self.detach()
+        if handle >= 0:
+            # Nothing was written, so a failure loses no data; raising would hide an earlier error.
+            with contextlib.suppress(OSError):
+                os.close(handle)
 
     def __enter__(self) -> Self:
         return self
@@ -209,7 +212,7 @@ def _refuse(error: OSError) -> None:
 
 
 def _check_folders(pattern: str) -> None:
-    """Looks into every folder a pattern crosses; `glob` takes those it may not read for empty."""
+    """Checks every folder that a pattern crosses; `glob` treats unreadable ones as empty."""
     prefix = os.path.dirname(pattern)
     while glob.has_magic(prefix):
         for folder in glob.iglob(prefix, recursive=True):
@@ -230,9 +233,9 @@ def _check_folder(path: str) -> None:
 def _version(path: str, status: os.stat_result, changed_ns: int) -> FileVersion:
     """The version of a file.
 
-    The change time tells of a rewrite in place whose modification time was put back; nobody can
-    set it. It moves with links, owners and permissions, too: that costs a reload, and an error if
-    owners or permissions change while the file is read.
+    The change time reveals an in-place rewrite whose modification time was restored; programs
+    cannot set it. It also moves with links, owners and permissions: that costs a reload, and an
+    error if owners or permissions change while the file is read.
     """
     tag = f"{status.st_mtime_ns}-{changed_ns}-{status.st_ino}"
     return FileVersion(path=path, size_bytes=status.st_size, tag=tag)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class MeteredFile:
-    """Passes everything on, and tells `count` how many bytes were fetched."""
+    """Delegates to a file, and calls `count` with the number of bytes fetched."""
 
     def __init__(self, file: OpenFile, count: Callable[[int], None]) -> None:
         self._file = file
@@ -33,24 +33,24 @@ class MeteredFile:
         return buffers
 
     def fetch_into(self, ranges: Sequence[ByteRange], target: memoryview) -> None:
-        """The bytes of each range in place, counted."""
+        """Fetches ranges into memory, counted."""
         self._file.fetch_into(ranges, target)
         self._count(len(target))
 
     def descriptor(self) -> int:
-        """-1: what is read through it would not be counted."""
+        """Always -1: reads through a descriptor would not be counted."""
         return -1
 
     def check_unchanged(self) -> None:
-        """Passed on."""
+        """Delegates to the underlying file."""
         self._file.check_unchanged()
 
     def arrow_file(self) -> pa.NativeFile:
-        """The file for a reader of pyarrow's own; what it reads is not counted here."""
+        """The file, for PyArrow's readers; their reads are not counted here."""
         return self._file.arrow_file()
 
     def close(self) -> None:
-        """Closes the file behind."""
+        """Closes the underlying file."""
         self._file.close()
 
     def __enter__(self) -> Self:

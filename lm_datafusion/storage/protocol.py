@@ -1,9 +1,8 @@
-"""What the rooms above ask of storage: the one protocol local files and object stores meet."""
+"""The storage protocol, implemented by local files and object stores."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,12 +14,14 @@ if TYPE_CHECKING:
     from lm_datafusion.storage.ranges import ByteRange
 
 
-@dataclass(frozen=True, slots=True)
-class FileVersion:
-    """A file as it was at one time; two equal versions hold the same bytes.
+class FileVersion(NamedTuple):
+    """A file at one point in time; two equal versions hold the same bytes.
 
-    `tag` is whatever changes when the content does: modification time, change time and inode of a
-    local file, the etag of an object.
+    `tag` changes when the content does: modification time, change time and inode of a local file,
+    the etag of an object.
+
+    A tuple, because versions are cache keys: a dataclass would be hashed by Python code, dozens of
+    times per file of a scan.
     """
 
     path: str
@@ -41,7 +42,7 @@ class OpenFile(Protocol):
         ...
 
     def fetch_into(self, ranges: Sequence[ByteRange], target: memoryview) -> None:
-        """Fetches ranges into memory, one behind the other; they fill `target` exactly."""
+        """Fetches ranges into memory, back to back; they fill `target` exactly."""
         ...
 
     def descriptor(self) -> int:
@@ -49,15 +50,15 @@ class OpenFile(Protocol):
         ...
 
     def check_unchanged(self) -> None:
-        """Raises `FileChangedError` if the file is not the version that was opened any more."""
+        """Raises `FileChangedError` if the file is no longer the version that was opened."""
         ...
 
     def arrow_file(self) -> pa.NativeFile:
-        """The whole file for a reader of pyarrow's own."""
+        """The whole file, for PyArrow's readers."""
         ...
 
     def close(self) -> None:
-        """Gives the handle back; safe to call twice."""
+        """Closes the handle; safe to call twice."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -71,13 +72,13 @@ class OpenFile(Protocol):
 
 
 class Storage(Protocol):
-    """A place files live in. Picklable: a plan takes its storage along."""
+    """Where files are stored. Picklable, because plans contain their storage."""
 
     def load_version(self, path: str) -> FileVersion:
-        """The version of a file now.
+        """The current version of a file.
 
         Raises:
-            FileMissingError: There is no such file.
+            FileMissingError: The file does not exist.
         """
         ...
 
@@ -86,17 +87,17 @@ class Storage(Protocol):
         ...
 
     def is_folder(self, path: str) -> bool:
-        """Whether the path leads to a folder."""
+        """Whether the path is a folder."""
         ...
 
     def expand_glob(self, pattern: str) -> list[str]:
-        """The files a pattern stands for, sorted by path."""
+        """The files that match a pattern, sorted by path."""
         ...
 
     def open(self, version: FileVersion) -> OpenFile:
         """Opens exactly this version.
 
         Raises:
-            FileChangedError: The file is another version now.
+            FileChangedError: The file now has another version.
         """
         ...

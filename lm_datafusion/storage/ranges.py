@@ -1,6 +1,6 @@
 """Byte ranges and their coalescing.
 
-In: ranges that are wanted. Out: fewer, larger ranges that cover them.
+In: the requested ranges. Out: fewer, larger ranges that cover them.
 """
 
 from __future__ import annotations

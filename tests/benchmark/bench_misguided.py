@@ -7,7 +7,7 @@ ratio to DataFusion's: for a statement that the session has not seen, and for on
 
 * promised: minima and maxima make an equality look rare, and nearly every row has the value;
 * flips: the filter drops all but one row in a thousand of each file's first half, and none after;
-* astray: the pages with the best bounds hold no row that passes, and all others look alike;
+* misled: the pages with the best bounds hold no row that passes, and all others look alike;
 * groups: each of the first groups turns out to be a tenth of the table;
 * ties: the first rows of the order tie with all others.
 
@@ -40,7 +40,7 @@ _SUMS = ", ".join(f"sum(w{i})" for i in range(WIDE))
 CASES = {
     "promised": f"SELECT {_SUMS}, min(s) FROM t WHERE promised = 7",
     "flips": f"SELECT {_SUMS}, min(s) FROM t WHERE flips = 7",
-    "astray": "SELECT * FROM t WHERE level = 1 ORDER BY astray LIMIT 10",
+    "misled": "SELECT * FROM t WHERE level = 1 ORDER BY misled LIMIT 10",
     "groups": "SELECT groups, count(*), min(s) FROM t GROUP BY groups LIMIT 10",
     "ties": "SELECT * FROM t WHERE promised = 7 ORDER BY ties, n LIMIT 10",
 }
@@ -57,22 +57,22 @@ def main() -> None:
 
 def _write(path: str) -> None:
     rng = np.random.default_rng(5)
-    place = np.arange(ROWS)
+    row = np.arange(ROWS)
     promised = np.full(ROWS, 7, dtype=np.int32)
-    promised[place % PAGE == 0], promised[place % PAGE == 1] = 0, 1_000_000
-    flips = np.where((place < ROWS // 2) & (place % 1_000 > 0), 3, 7).astype(np.int32)
-    flips[place % PAGE == 1] = 1_000_000
-    astray = rng.integers(10**6 + 1, 10**9, ROWS)
-    astray[place % PAGE == 0] = 10**6
-    astray[: 2 * PAGE] = np.arange(2 * PAGE)
-    groups = np.where(place < 70_000, place, place % 10)
+    promised[row % PAGE == 0], promised[row % PAGE == 1] = 0, 1_000_000
+    flips = np.where((row < ROWS // 2) & (row % 1_000 > 0), 3, 7).astype(np.int32)
+    flips[row % PAGE == 1] = 1_000_000
+    misled = rng.integers(10**6 + 1, 10**9, ROWS)
+    misled[row % PAGE == 0] = 10**6
+    misled[: 2 * PAGE] = np.arange(2 * PAGE)
+    groups = np.where(row < 70_000, row, row % 10)
     table = pa.table(
         {
-            "n": place,
+            "n": row,
             "promised": promised,
             "flips": flips,
-            "astray": astray,
-            "level": np.where(astray <= 10**6, 5, place % 2).astype(np.int32),
+            "misled": misled,
+            "level": np.where(misled <= 10**6, 5, row % 2).astype(np.int32),
             "groups": groups,
             "ties": np.zeros(ROWS, dtype=np.int32),
             "s": pa.array([f"text {i % 50_000}" for i in range(ROWS)]),
@@ -103,8 +103,8 @@ def _compare(name: str, query: str, path: str) -> None:
         first.append(_ratios(_timed(fresh, query), base))
         paths |= {report.path for report in fresh.scan_reports()}
         repeated.append(_ratios(_timed(known, query), base))
-    said = ", ".join(sorted(paths))
-    print(f"{name:10} {said:24} {_median(first):>16} {_median(repeated):>16}")
+    shown = ", ".join(sorted(paths))
+    print(f"{name:10} {shown:24} {_median(first):>16} {_median(repeated):>16}")
 
 
 def _session(

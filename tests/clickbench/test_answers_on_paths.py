@@ -46,7 +46,7 @@ def session(path, context):
     return context
 
 
-@pytest.mark.parametrize("path", ["native", "native_pushdown", "late", "row_fetch", "auto"])
+@pytest.mark.parametrize("path", ["native", "late", "auto"])
 def test_every_query_gives_the_answer_and_schema_of_datafusion(hits, path):
     config = datafusion.SessionConfig().with_target_partitions(2)
     plain = session(hits, datafusion.SessionContext(config))

@@ -88,7 +88,7 @@ def test_no_text_overlaps_or_leaves_the_page(tmp_path):
 def _troubled_pages_too(folder):
     """Long names, engines that failed, and times of seconds."""
     data = make_results(8)
-    text = json.dumps(data).replace('"lm"', '"lm:native_pushdown"')
+    text = json.dumps(data).replace('"lm"', '"lm:late"')
     data = json.loads(text)
     for number, part in enumerate(data["queries"].values()):
         for word, engine in part["engines"].items():
@@ -98,6 +98,6 @@ def _troubled_pages_too(folder):
                 engine.update(state="capped", runs=[], error="too long")
         if number == 5:
             part["faults"] = {"d": "wrong"}
-    comparison = compare_engines(data, "datafusion-pushdown", "lm:native_pushdown")
+    comparison = compare_engines(data, "datafusion-pushdown", "lm:late")
     for found in look_at(render_html(data, comparison), (360, 1280), folder):
         assert found["over"] == []

@@ -70,7 +70,7 @@ def test_late_reports_are_those_of_the_query_that_ran(tmp_path):
     ("sql", "reader"),
     [
         ('SELECT SUM("AdvEngineID") FROM hits', "native"),
-        ('SELECT * FROM hits WHERE "URL" LIKE \'%n%\' ORDER BY "EventTime" LIMIT 3', "row_fetch"),
+        ('SELECT * FROM hits WHERE "URL" LIKE \'%n%\' ORDER BY "EventTime" LIMIT 3', "late"),
     ],
 )
 def test_where_datafusion_reads_for_us_the_counts_are_its_own(tmp_path, sql, reader):

@@ -174,7 +174,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("path", ["late", "native_pushdown"])
+@pytest.mark.parametrize("path", ["late"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_between_a_frame_and_its_runs(change, path):
     for name, made in FRAMES.items():

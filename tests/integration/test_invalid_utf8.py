@@ -200,7 +200,7 @@ def test_datasets_refuse_them_too(tmp_path, layout):
 
 # In the two delta encodings it lets pass a character that two values share.
 @pytest.mark.parametrize("layout", ["dictionary", "plain", "plain V2"])
-@pytest.mark.parametrize("reader", ["native", "native_pushdown", "auto"])
+@pytest.mark.parametrize("reader", ["native", "auto"])
 def test_datafusions_reader_refuses_them(tmp_path, layout, reader):
     query = "SELECT s FROM t WHERE id BETWEEN 1099 AND 1105"
     files = files_of(tmp_path, **LAYOUTS[layout])
@@ -212,7 +212,7 @@ def test_datafusions_reader_refuses_them(tmp_path, layout, reader):
 def test_the_second_of_two_phases_refuses_them(tmp_path, layout):
     query = "SELECT reverse(s), s FROM t WHERE id > 1098 ORDER BY id LIMIT 5"
     files = files_of(tmp_path, **LAYOUTS[layout])
-    jobs = [(name, (path, query, {"path": "row_fetch"})) for name, _, path in files]
+    jobs = [(name, (path, query, {"path": "late"})) for name, _, path in files]
     assert refusals_missing(jobs) == {}
 
 

@@ -13,8 +13,15 @@ from lm_datafusion.formats.parquet.spec import DICTIONARY_ENCODINGS
 from lm_datafusion.options import ScanOptions
 from lm_datafusion.scan import load_facts
 from lm_datafusion.storage import LocalStorage
+from tests.parquet_files import every_dictionary
 
 ROWS = 400
+
+
+@pytest.fixture(autouse=True)
+def small_dictionaries():
+    with every_dictionary():
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,10 @@ import pyarrow as pa
 import pytest
 
 import lm_datafusion as lm
+from lm_datafusion.errors import FileChangedError
+from lm_datafusion.formats.parquet.cache import FACTS
+from lm_datafusion.scan import load_facts
+from tests.faulty_storage import FaultyStorage, faulty_dataset
 from tests.parquet_files import write_parquet
 
 ROWS = 5_000
@@ -79,3 +83,57 @@ def test_sessions_on_the_late_path_read_it_again(path):
     rewrite(path, data_of(-1))
     for _ in range(3):
         assert counts() == expected_counts(-1)
+
+
+# --- while it is read ----------------------------------------------------------------------------
+
+
+def overwrite(path, data):
+    def change(_file):
+        assert len(data) == path.stat().st_size
+        with open(path, "r+b") as file:
+            file.write(data)
+
+    return change
+
+
+def counts_while(path, change, condition, **options):
+    """By read: the rows found if the file is overwritten before that read, or an error."""
+    original = path.read_bytes()
+    found, number = [], 0
+    while True:
+        path.write_bytes(original)
+        FACTS.clear()
+        storage = FaultyStorage({number: overwrite(path, change)})
+        data = faulty_dataset(path, table(1).schema, storage, threads=1, **options)
+        try:
+            found.append(data.count_rows(condition))
+        except FileChangedError:
+            found.append(FileChangedError)
+        if storage.reads <= number:
+            return found[:-1]
+        number += 1
+
+
+@pytest.mark.parametrize("condition", ["s LIKE '%+%'", "upper(s) LIKE '+%' AND v > -1"])
+def test_row_groups_of_another_version_that_hold_nothing_come_to_light(path, condition):
+    """Without a condition cache, which looks at the file once more."""
+    found = counts_while(path, data_of(-1), condition, condition_cache_bytes=0)
+    assert len(found) > 10
+    assert set(found) <= {ROWS, FileChangedError}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_pages_of_nothing_are_a_change_and_no_corrupt_file(path, condition):
+    data = path.read_bytes()
+    zeros = b"PAR1" + bytes(len(data) - 4 - len(data) // 3) + data[-(len(data) // 3) :]
+    expected = lm.dataset(path).count_rows(condition)
+    assert set(counts_while(path, zeros, condition)) <= {expected, FileChangedError}
+
+
+def test_a_footer_is_of_the_version_it_is_kept_for(path):
+    storage = FaultyStorage({1: overwrite(path, data_of(-1))})
+    version = storage.load_version(str(path))
+    with pytest.raises(FileChangedError, match=r"t\.parquet"):
+        load_facts(storage, str(path), lm.ScanOptions())
+    assert FACTS.get(version) is None

@@ -19,7 +19,7 @@ from tests.side_by_side import make_table, new_session, rows_of, write_table, wr
 
 THREADS = 16
 STATEMENTS = 1_000
-PATHS = ("auto", "native", "native_pushdown", "late")
+PATHS = ("auto", "native", "late")
 QUERIES = [
     "SELECT count(*) AS n FROM a WHERE id > 10",
     "SELECT name, x FROM a WHERE id > 10 AND name LIKE '%o%'",
@@ -102,7 +102,7 @@ class Worker:
         found = self.session.sql(query, lm.ScanOptions(path="late")).to_arrow_table()
         (report,) = self.session.scan_reports()
         assert report.table == name
-        # A table that another thread makes at the time leaves a query to DataFusion.
+        # Tables that other threads make or drop meanwhile leave the query to DataFusion.
         assert report.rows_total == rows or report.path == "native"
         self.done[f"own table {report.path}"] += 1
         self.session.sql(f"DROP TABLE {name}")
@@ -176,8 +176,10 @@ def test_a_thousand_statements_in_sixteen_threads(tmp_path):
     wanted = wanted_rows(tmp_path)
     session = new_session("late", tmp_path)
     session.sql(VIEW)
-    # DataFusion starts its threads once and keeps them.
-    Worker(session, wanted, tmp_path, 99).run(20)
+    # DataFusion starts its threads once and keeps them. With no other thread that changes the
+    # catalog, every table of this worker's own is read late.
+    alone = Worker(session, wanted, tmp_path, 99).run(20)
+    assert alone["own table late"] == alone["own_table"] > 0
     assert wait_until(lambda: not open_files(tmp_path))
     names = table_names(session)
     threads, files = {t.name for t in threading.enumerate()}, descriptors()
@@ -188,7 +190,6 @@ def test_a_thousand_statements_in_sixteen_threads(tmp_path):
     of_kinds = {name: count for name, count in done.items() if " " not in name}
     assert sum(of_kinds.values()) == STATEMENTS
     assert len(of_kinds) == 7
-    assert done["own table late"] > 0
     assert table_names(session) == names
     assert wait_until(lambda: not open_files(tmp_path))
     assert wait_until(lambda: {t.name for t in threading.enumerate()} <= threads)

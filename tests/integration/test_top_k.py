@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import lm_datafusion as lm
-from lm_datafusion.engine import choice, serving
+from lm_datafusion.engine.paths import some_groups
+from tests.eager import eager
 
 ROWS = 4_000
 DAY = dt.date(2024, 1, 1)
@@ -57,7 +58,7 @@ def folder(tmp_path_factory):
     return str(place)
 
 
-def sessions(folder, path="row_fetch"):
+def sessions(folder, path="late"):
     config = datafusion.SessionConfig().with_target_partitions(2)
     plain = datafusion.SessionContext(config)
     ours = lm.SessionContext(config, options=lm.ScanOptions(path=path))
@@ -87,7 +88,7 @@ def test_every_order_of_every_kind_of_key(folder, key, order):
         assert found.schema == expected.schema
         assert found.to_pylist() == expected.to_pylist(), query
         (report,) = ours.scan_reports()
-        assert report.path == "row_fetch", query
+        assert report.path == "late", query
 
 
 def test_ties_are_any_of_the_rows_that_tie(folder):
@@ -119,7 +120,7 @@ def test_a_key_that_tells_nothing_apart(folder):
 def test_views_aliases_and_subqueries(folder, query):
     plain, ours = sessions(folder)
     assert ours.sql(query).to_pylist() == plain.sql(query).to_pylist()
-    assert [report.path for report in ours.scan_reports()] == ["row_fetch"]
+    assert [report.path for report in ours.scan_reports()] == ["late"]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,6 @@ def test_views_aliases_and_subqueries(folder, query):
         "SELECT * FROM v ORDER BY few, id LIMIT 3",
         "SELECT DISTINCT few FROM t ORDER BY few LIMIT 3",
         "SELECT few, count(*) FROM t GROUP BY few ORDER BY few LIMIT 3",
-        "SELECT * FROM t WHERE few = 3",
         "SELECT a.id FROM t a JOIN t b ON a.id = b.few ORDER BY a.many, a.id LIMIT 3",
         "SELECT id, rank() OVER (ORDER BY few) FROM t ORDER BY many, id LIMIT 3",
         "(SELECT id, many FROM t) UNION ALL (SELECT id, few FROM t) ORDER BY many, id LIMIT 3",
@@ -152,13 +152,13 @@ def test_rows_come_in_order_however_many_batches_they_are(tmp_path, batch_size):
     keys = [(i * 7919) % (rows + 11) for i in range(rows)]
     pq.write_table(pa.table({"k": keys, "w": ["w" * 200] * rows}), path)
     config = datafusion.SessionConfig().with_target_partitions(2).with_batch_size(batch_size)
-    ours = lm.SessionContext(config, options=lm.ScanOptions(path="row_fetch"))
+    ours = lm.SessionContext(config, options=lm.ScanOptions(path="late"))
     ours.register_parquet("t", path)
     frame = ours.sql(f"SELECT * FROM t ORDER BY k LIMIT {rows // 3}")
     for _ in range(10):
         found = frame.to_arrow_table()["k"].to_pylist()
         assert found == sorted(keys)[: rows // 3]
-    assert [report.path for report in ours.scan_reports()] == ["row_fetch"]
+    assert [report.path for report in ours.scan_reports()] == ["late"]
     assert len(frame.collect_partitioned()) == 1
 
 
@@ -167,7 +167,7 @@ def test_texts_with_backslashes_in_every_dialect(tmp_path, dialect):
     path = str(tmp_path / "a.parquet")
     pq.write_table(pa.table({"s": [f"a\\b{i}" for i in range(50)], "w": ["w" * 99] * 50}), path)
     plain = datafusion.SessionContext()
-    ours = lm.SessionContext(options=lm.ScanOptions(path="row_fetch"))
+    ours = lm.SessionContext(options=lm.ScanOptions(path="late"))
     for context in (plain, ours):
         context.register_parquet("t", path)
         context.sql(f"SET datafusion.sql_parser.dialect = '{dialect}'")
@@ -190,7 +190,7 @@ def test_an_error_in_a_row_that_is_not_among_the_first_is_still_one(folder, quer
         ours.sql(query).collect()
 
 
-@pytest.mark.parametrize("path", ["row_fetch", "native_pushdown", "late"])
+@pytest.mark.parametrize("path", ["late", "auto"])
 def test_metadata_of_schemas_is_kept(tmp_path, path):
     file = str(tmp_path / "a.parquet")
     schema = pa.schema([pa.field("k", pa.int64(), metadata={"a": "b"})], metadata={"c": "d"})
@@ -211,103 +211,52 @@ def test_parameters(folder):
     values = {"least": 100}
     expected = plain.sql(query, param_values=values).to_pylist()
     assert ours.sql(query, param_values=values).to_pylist() == expected
-    assert [report.path for report in ours.scan_reports()] == ["row_fetch"]
+    assert [report.path for report in ours.scan_reports()] == ["late"]
 
 
-def test_auto_takes_two_phases_where_rows_are_wide(folder, monkeypatch):
-    monkeypatch.setattr(choice, "SECOND_QUERY_WEIGHT", 0)
+def test_auto_walks_where_rows_are_wide(folder):
     plain, ours = sessions(folder, "auto")
     wide = "SELECT * FROM t WHERE few = 3 ORDER BY many, id LIMIT 5"
-    assert ours.sql(wide).to_pylist() == plain.sql(wide).to_pylist()
-    assert [report.path for report in ours.scan_reports()] == ["row_fetch"]
-    ours.sql("SELECT many FROM t WHERE few = 3 ORDER BY many LIMIT 5").collect()
-    assert [report.path for report in ours.scan_reports()] == ["native"]
+    with eager():
+        assert ours.sql(wide).to_pylist() == plain.sql(wide).to_pylist()
+    assert [report.path for report in ours.scan_reports()] == ["late"]
 
 
-def test_a_plan_alone_reads_nothing(folder, monkeypatch):
+def test_a_plan_alone_reads_nothing(folder):
     _, ours = sessions(folder)
-    monkeypatch.setattr(serving.QueryServer, "_fetched", None)
-    frame = ours.sql("SELECT * FROM t WHERE few = 3 ORDER BY many LIMIT 5")
-    assert "DataSourceExec" in frame.execution_plan().display_indent()
+    ours.sql("SELECT * FROM t WHERE few = 3 ORDER BY many LIMIT 5").execution_plan()
+    assert not any(report.bytes_scanned for report in ours.scan_reports())
 
 
-CHANGES = {
-    "first rows": "SELECT * FROM t WHERE few = 3 ORDER BY many LIMIT 5",
-    "some groups": "SELECT text, few, count(*) FROM t GROUP BY text, few LIMIT 5",
-}
-
-
-@pytest.mark.parametrize("query", CHANGES.values(), ids=CHANGES)
-@pytest.mark.parametrize("place", ["", "a.parquet"])
 @pytest.mark.parametrize("files", [1, 2])
-def test_a_file_that_changes_between_the_phases_is_an_error(
-    tmp_path, monkeypatch, files, place, query
-):
+def test_a_file_that_changes_after_groups_were_found_is_an_error(tmp_path, monkeypatch, files):
     path = tmp_path / "a.parquet"
     for name in ("a", "b")[:files]:
         pq.write_table(table(0), tmp_path / f"{name}.parquet")
-    _, ours = sessions(str(tmp_path / place))
-    find = serving.find_first
+    _, ours = sessions(str(tmp_path))
+    find_rows = some_groups.find_rows
 
     def find_and_replace(*arguments):
-        keys = find(*arguments)
+        found = find_rows(*arguments)
         pq.write_table(table(1), path)
         os.utime(path, (1, 1))
-        return keys
+        return found
 
-    monkeypatch.setattr(serving, "find_first", find_and_replace)
-    frame = ours.sql(query)
+    monkeypatch.setattr(some_groups, "find_rows", find_and_replace)
+    frame = ours.sql("SELECT text, few, count(*) FROM t GROUP BY text, few LIMIT 5")
     with pytest.raises(lm.LateError, match="changed"):
         frame.collect()
-
-
-def test_files_that_changed_after_they_were_listed_are_read_by_datafusion(tmp_path, monkeypatch):
-    for name in "ab":
-        pq.write_table(table(0), tmp_path / f"{name}.parquet")
-    _, ours = sessions(str(tmp_path))
-    ours.sql("SELECT count(*) FROM t").collect()
-    os.utime(tmp_path / "a.parquet", (1, 1))
-    monkeypatch.setattr(serving, "find_first", None)
-    rows = ours.sql(CHANGES["first rows"]).to_pylist()
-    assert len(rows) == 5
-    assert [report.path for report in ours.scan_reports()] == ["native"]
-
-
-@pytest.mark.parametrize("query", CHANGES.values(), ids=CHANGES)
-def test_files_that_come_between_the_phases_are_not_read_in_one_of_them(
-    tmp_path, monkeypatch, query
-):
-    for name in "ab":
-        pq.write_table(table(0), tmp_path / f"{name}.parquet")
-    _, ours = sessions(str(tmp_path))
-    # From then on DataFusion lists files anew for each plan.
-    ours.sql("SET datafusion.runtime.list_files_cache_limit = '0K'")
-    find = serving.find_first
-
-    def find_and_add(*arguments):
-        keys = find(*arguments)
-        pq.write_table(table(1), tmp_path / "c.parquet")
-        return keys
-
-    monkeypatch.setattr(serving, "find_first", find_and_add)
-    rows = ours.sql(query).to_pylist()
-    assert [(r.path, r.reason) for r in ours.scan_reports()] == [("native", "files came meanwhile")]
-    monkeypatch.undo()
-    assert len(rows) == 5
-    if "ORDER BY" in query:
-        ordered = ours.sql(query, options=lm.ScanOptions(path="native")).to_pylist()
-        assert [row["many"] for row in rows] == [row["many"] for row in ordered]
 
 
 @pytest.mark.parametrize(
     ("wide", "path"),
     [
-        (pa.array([n / 7 for n in range(200_000)]), "native"),
-        (pa.array([f"some words of no meaning {n}" for n in range(200_000)]), "row_fetch"),
+        (pa.array([n / 7 for n in range(200_000)]), "late"),
+        (pa.array([f"some words of no meaning {n}" for n in range(200_000)]), "late"),
     ],
     ids=["numbers", "text"],
 )
-def test_two_phases_are_for_what_takes_long_to_decode(tmp_path, wide, path):
+def test_other_columns_are_read_for_the_first_rows_only(tmp_path, wide, path):
     rng = random.Random(1)
     columns = {"k": [rng.randrange(10**9) for _ in wide], "few": [rng.randrange(9) for _ in wide]}
     made = pa.table({**columns, **{f"w{n}": wide for n in range(8)}})

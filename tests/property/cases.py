@@ -30,7 +30,7 @@ from datafusion import SessionConfig, SessionContext
 import lm_datafusion as lm
 from lm_datafusion.formats.parquet.values import without_views
 from lm_datafusion.predicate.literals import literal_sql, quote_identifier, quote_string
-from tests.property.mutated_pages import unpacked_encodings
+from tests.parquet_files import every_dictionary, unpacked_encodings
 
 if TYPE_CHECKING:
     import random
@@ -453,7 +453,7 @@ UNSAYABLE = ("unsupported operand type(s)", "Scalar.__and__", "Scalar.__or__")
 
 
 def check_case(case: Case) -> lm.ScanReport | None:
-    with tempfile.TemporaryDirectory(prefix="lm-fuzz-") as folder:
+    with tempfile.TemporaryDirectory(prefix="lm-fuzz-") as folder, every_dictionary():
         path = str(pathlib.Path(folder) / "case.parquet")
         pq.write_table(case.table, path, **case.write_options)
         memory = pq.ParquetFile(path).read()
@@ -475,12 +475,27 @@ def check_case(case: Case) -> lm.ScanReport | None:
         except AssertionError:
             if case.expression is not None:
                 raise
+            if case.engine == "datafusion" and _loses_a_list(case, path, memory):
+                return None
             _compare(_expected_by_conjunct(case, memory), actual, case)
         return report
 
 
 def _session() -> SessionContext:
     return SessionContext(SessionConfig().with_target_partitions(1))
+
+
+def _loses_a_list(case: Case, path: str, memory: pa.Table) -> bool:
+    """Whether DataFusion drops a list as soon as what stood between two of them is pushed down.
+
+    DataFusion 55 makes `x IN (7)` of `x NOT IN (1, NULL) AND x IN (7)`, over any table.
+    """
+    ours, plain = _session(), _session()
+    ours.register_dataset("t", lm.dataset(path))
+    plain.from_arrow(memory, "t")
+    plans = [c.sql(f"SELECT * FROM t WHERE {case.condition}") for c in (ours, plain)]
+    texts = [plan.optimized_logical_plan().display_indent() for plan in plans]
+    return texts[0].count(" NOT IN (") < texts[1].count(" NOT IN (")
 
 
 def _fails_alone(case: Case, memory: pa.Table) -> bool:

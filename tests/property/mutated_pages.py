@@ -23,9 +23,8 @@ import pyarrow.parquet as pq
 
 from lm_datafusion.formats.parquet.codecs import CODECS
 from lm_datafusion.formats.parquet.thrift import Kind
-from lm_datafusion.predicate.kinds import is_text_or_bytes
 from tests.footers import read_typed, write_typed
-from tests.parquet_files import column_index_bytes, offset_index_bytes
+from tests.parquet_files import column_index_bytes, offset_index_bytes, unpacked_encodings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,19 +166,6 @@ def make_source(number: int) -> Source:
     pq.write_table(table, scanned, row_group_size=row_group_size, **options)
     source = _take_apart(sink.getvalue(), table.column(0), codec)
     return replace(source, scanned=scanned.getvalue())
-
-
-def unpacked_encodings(data_type: pa.DataType) -> list[str]:
-    """Encodings of a flat type that kernels turn into PLAIN; that itself for booleans."""
-    if pa.types.is_boolean(data_type):
-        return ["PLAIN"]
-    if is_text_or_bytes(data_type):
-        return ["DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"]
-    if pa.types.is_fixed_size_binary(data_type):
-        return ["DELTA_BYTE_ARRAY", "BYTE_STREAM_SPLIT"]
-    if pa.types.is_floating(data_type):
-        return ["BYTE_STREAM_SPLIT"]
-    return ["DELTA_BINARY_PACKED", "DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT"]
 
 
 def _take_apart(data: bytes, column: pa.ChunkedArray, codec: str | None) -> Source:

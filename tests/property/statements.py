@@ -50,7 +50,7 @@ VIEWS = {
     "vg": "SELECT * REPLACE (id % 5 AS id) FROM tc WHERE name <> 'bob' OR name IS NULL",
 }
 SOURCES = (*TABLES, *TABLES, *VIEWS)
-PATHS = ("late", "native_pushdown", "row_fetch", "auto", "native")
+PATHS = ("late", "auto", "native")
 RUNS = {"auto": 4, "late": 3}
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import datafusion
 
 import lm_datafusion as lm
+from tests.eager import EAGER, eager
 from tests.suites.outcomes import Outcome, outcome_of
 from tests.suites.replicas import Replicas
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 MEMORY, PARQUET = "memory", "parquet"
 # `eager` is `auto` that takes no table for small.
-PATHS = ("auto", "eager", "late", "native_pushdown", "row_fetch")
+PATHS = ("auto", "eager", "late")
 # The judges have to show that an answer is always the same, no more.
 RUNS, JUDGE_RUNS = 3, 2
 _ORDERED = re.compile(r"\bORDER\s+BY\b", re.IGNORECASE)
@@ -45,13 +46,6 @@ _BY_ORDER = re.compile(
     r"|approx_\w+|collect_\w+|DISTINCT\s+ON)\b",
     re.IGNORECASE,
 )
-_EAGER = {
-    "SMALL_WEIGHT": 0,
-    "SECOND_LOOK_WEIGHT": 0,
-    "SECOND_QUERY_WEIGHT": 0,
-    "ROW_GROUP_WEIGHT": 0,
-    "FEWEST_ROW_GROUPS": 1,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,20 +179,9 @@ def new_session(name: str) -> datafusion.SessionContext:
     return lm.SessionContext(config, options=lm.ScanOptions(path=path))
 
 
-@contextlib.contextmanager
-def _eager(name: str):
+def _eager(name: str) -> contextlib.AbstractContextManager[None]:
     """Lets `auto` take no table for small, while a block lasts."""
-    from lm_datafusion.engine import choice
-
-    before = {word: getattr(choice, word) for word in _EAGER if hasattr(choice, word)}
-    if name == "eager":
-        for word in before:
-            setattr(choice, word, _EAGER[word])
-    try:
-        yield
-    finally:
-        for word, value in before.items():
-            setattr(choice, word, value)
+    return eager() if name == "eager" else contextlib.nullcontext()
 
 
 def _count(
@@ -290,17 +273,17 @@ def reproduction(difference: Difference, folder: pathlib.Path, home: pathlib.Pat
         run=difference.run + 1,
         steps=lines,
         query=record.text,
-        eager=_EAGER if path == "eager" else {},
+        eager=EAGER if path == "eager" else {},
         home=str(home),
     )
 
 
 _SCRIPT = '''"""{where}: {kind} on the path {path}, run {run}."""
+import importlib
 import os
 
 import datafusion
 import lm_datafusion as lm
-from lm_datafusion.engine import choice
 
 STEPS = [
 {steps}
@@ -309,8 +292,9 @@ QUERY = r"""
 {query}
 """
 os.chdir({home!r})
-for name, value in {eager!r}.items():
-    setattr(choice, name, value)
+for module, constants in {eager!r}.items():
+    for name, value in constants.items():
+        setattr(importlib.import_module(module), name, value)
 config = datafusion.SessionConfig().with_target_partitions(4)
 plain = datafusion.SessionContext(config)
 ours = lm.SessionContext(config, options=lm.ScanOptions(path={path!r}))

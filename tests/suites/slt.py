@@ -229,7 +229,8 @@ def main() -> int:
         answer = (found.result, found.scripts)
         pathlib.Path(options.answer).write_bytes(pickle.dumps(answer))
         return 0
-    files = sorted(file for file in folder.rglob(options.match) if SCRATCH not in file.parts)
+    matching = (file for file in folder.rglob(options.match) if file.is_file())
+    files = sorted(file for file in matching if SCRATCH not in file.parts)
     results = run_files(
         files,
         folder,

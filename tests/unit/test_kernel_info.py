@@ -53,8 +53,8 @@ def test_a_variable_turns_kernels_off_without_a_warning(run_two_scans, value):
 
 
 def test_a_package_without_kernels_warns_once_per_process(run_two_scans):
-    said = run_two_scans(before=NOT_COMPILED, **{VARIABLE: ""})
-    assert said == "[2, 2] False KernelWarning"
+    output = run_two_scans(before=NOT_COMPILED, **{VARIABLE: ""})
+    assert output == "[2, 2] False KernelWarning"
 
 
 def test_kernels_that_are_turned_off_are_not_missed(run_two_scans):

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # A module imports its own room and rooms of lines above it. Rooms on one line are neighbours
 # and do not know each other.
 ORDER = (
-    ("errors",),
+    ("errors", "forks"),
     ("options", "metrics", "kernels"),
     ("storage", "predicate", "selection"),
     ("pruning",),

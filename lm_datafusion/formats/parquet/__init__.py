@@ -1,1 +1,1 @@
-"""Parquet: footer, page index, page headers, bloom filters, and the splice of chosen pages."""
+"""Parquet: footer, page index, page headers, bloom filters, and the splicing of pages."""

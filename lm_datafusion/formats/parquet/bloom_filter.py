@@ -1,12 +1,12 @@
-"""Bloom filters: whether a column chunk can hold a value at all.
+"""Bloom filters: whether a column chunk can contain a value.
 
-In: the bytes of a `BloomFilterHeader`, then those of the bitset behind it. Out: "no", which is
-certain, or "perhaps".
+In: the bytes of a `BloomFilterHeader`, then those of the bitset after it. Out: a certain "no", or
+"perhaps".
 
 The filter is a list of blocks of 32 bytes, each eight words of 32 bits ("Parquet Bloom Filter").
 The upper half of a value's hash picks the block; the lower half, times one odd constant per word,
-picks one bit in each word. A value that was inserted has all its eight bits set. The hash is XXH64
-with seed 0 of the value in PLAIN encoding, without the length before a BYTE_ARRAY.
+picks one bit in each word. An inserted value has all its eight bits set. The hash is XXH64 with
+seed 0 of the value in PLAIN encoding, without the length prefix of a BYTE_ARRAY.
 
 Invariant: `might_contain` is true for every value that was inserted.
 """
@@ -29,10 +29,10 @@ _SALTS = (
     *(0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D),
     *(0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31),
 )
-# For each word its salt, and the position of its first bit in the block as a little-endian integer.
+# Per word: its salt, and the position of its first bit in the block as a little-endian integer.
 _WORDS = tuple((salt, 32 * word) for word, salt in enumerate(_SALTS))
-# Each choice of the header is a union of empty structs; field 1 is the only member there is so far:
-# BLOCK of algorithm (2), XXHASH of hash (3), UNCOMPRESSED of compression (4).
+# Each option of the header is a union of empty structs; so far field 1 is the only member: BLOCK of
+# algorithm (2), XXHASH of hash (3), UNCOMPRESSED of compression (4).
 _UNION_IDS = (2, 3, 4)
 _KNOWN_MEMBER: dict[int, dict[int, object]] = {1: {}}
 
@@ -41,15 +41,15 @@ def parse_bloom_filter_header(buffer: Octets) -> tuple[int, int] | None:
     """Parse the header of a bloom filter.
 
     Args:
-        buffer: Bytes that begin with the header, and may go on with the bitset.
+        buffer: Bytes that begin with the header; the bitset may follow.
 
     Returns:
-        The lengths in bytes of the bitset and of the header before it; `None` for an algorithm, a
-        hash or a compression that the specification did not have when this was written.
+        The lengths in bytes of the bitset and of the header before it; `None` for an unknown
+        algorithm, hash or compression.
 
     Raises:
         NeedMoreData: The buffer ends inside the header.
-        ThriftError: The bytes are no such header.
+        ThriftError: The bytes are not a bloom filter header.
     """
     fields, header_length = read_struct(buffer)
     num_bytes = required(fields, 1, int)

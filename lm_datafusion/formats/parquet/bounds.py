@@ -1,14 +1,13 @@
 """Bounds of statistics and column indexes as Arrow arrays.
 
-In: physical minima or maxima (PLAIN bytes, or what pyarrow's `min_raw` gives), the leaf's
+In: physical minima or maxima (PLAIN bytes, or the values of pyarrow's `min_raw`), the leaf's
 physical type and its Arrow type. Out: an array of the Arrow type (text and bytes as `binary`),
 null where a bound is missing.
 
-A type whose bounds cannot be trusted has none: INT96 (no order is defined), intervals,
-timestamps whose Arrow unit is not the stored one. A minimum above its maximum contradicts it, and
-neither is a bound.
+Types with untrustworthy bounds have none: INT96 (no order is defined), intervals, timestamps whose
+Arrow unit is not the stored one. If a minimum is above its maximum, neither is a bound.
 
-Invariant: the order of the array's values is the order the bounds were computed with.
+Invariant: the array's values sort in the order that the bounds were computed with.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _EXACT = Context(prec=100)
 
 
 def has_bounds(physical_type: str, logical_type: str, arrow_type: pa.DataType) -> bool:
-    """Whether bounds of such a leaf can be read as values of the Arrow type."""
+    """Whether the bounds of a leaf can be read as values of the Arrow type."""
     types = pa.types
     if physical_type in {"BOOLEAN", "FLOAT", "DOUBLE"}:
         return types.is_boolean(arrow_type) or types.is_floating(arrow_type)
@@ -66,10 +65,10 @@ def decode_plain_bounds(
     physical_type: str,
     arrow_type: pa.DataType,
 ) -> pa.Array:
-    """Bounds as a column index holds them: PLAIN-encoded, without length prefixes.
+    """Bounds from a column index: PLAIN-encoded, without length prefixes.
 
     Raises:
-        ValueError: A bound has not as many bytes as its type.
+        ValueError: A bound does not have the length of its type.
     """
     if physical_type == "BOOLEAN":
         raw: Sequence[Any] = [bool(value[0]) if value else None for value in values]
@@ -89,7 +88,7 @@ def decode_plain_bounds(
 def decode_raw_bounds(
     values: Sequence[Any], physical_type: str, arrow_type: pa.DataType
 ) -> pa.Array:
-    """Bounds as pyarrow's `min_raw` and `max_raw` give them, None where missing."""
+    """Bounds from pyarrow's `min_raw` and `max_raw`, None where missing."""
     if physical_type in _DTYPES:
         is_missing = np.array([value is None for value in values], dtype=np.bool_)
         filled = [0 if value is None else value for value in values]
@@ -109,9 +108,9 @@ def consistent_bounds(lower: pa.Array, upper: pa.Array) -> tuple[pa.Array, pa.Ar
 
 
 def is_outside(lower: pa.Array, upper: pa.Array, whole: tuple[pa.Array, pa.Array]) -> bool:
-    """Whether bounds of parts go beyond those of the whole, both arrays of one.
+    """Whether bounds of parts exceed those of the whole, which are arrays of length one.
 
-    Text and bytes are not asked: bounds of a part may be truncated further.
+    Text and bytes are not checked: bounds of a part may be truncated further.
     """
     if is_text_or_bytes(lower.type):
         return False
@@ -120,7 +119,7 @@ def is_outside(lower: pa.Array, upper: pa.Array, whole: tuple[pa.Array, pa.Array
 
 
 def float_bound(bound: bytes, physical_type: str) -> float | None:
-    """A PLAIN-encoded bound of a floating point column; None if it has not the type's length."""
+    """A PLAIN-encoded bound of a floating point column; None if its length is wrong."""
     dtype = np.dtype(_FLOATS.get(physical_type, "<f2"))
     return float(np.frombuffer(bound, dtype)[0]) if len(bound) == dtype.itemsize else None
 
@@ -169,10 +168,10 @@ def _decimal(value: bytes | int | None, scale: int) -> Decimal | None:
 
 
 def plain_bytes(value: pa.Scalar, physical_type: str, arrow_type: pa.DataType) -> bytes | None:
-    """A literal in PLAIN encoding, as bloom filters hash it; None where that is not certain.
+    """A literal in PLAIN encoding, as hashed by bloom filters; None if that is uncertain.
 
     Zero is uncertain for floats: it has two encodings that compare equal. So is a value of a type
-    that the stored one is rounded to when it is read under another schema.
+    to which stored values are rounded when they are read with another schema.
     """
     if is_text_or_bytes(arrow_type) and physical_type == "BYTE_ARRAY":
         content = value.as_py()

@@ -2,7 +2,7 @@
 
 In: an open file. Out: its facts, from memory if this version was seen before.
 
-Invariant: facts of one version are never returned for another; what does not fit is dropped,
+Invariant: facts of one version are never returned for another; facts that do not fit are evicted,
 least recently used first.
 """
 
@@ -12,6 +12,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from lm_datafusion.forks import hold_over_forks
 from lm_datafusion.formats.parquet.footer import FileFacts, load_file_facts
 
 if TYPE_CHECKING:
@@ -19,37 +20,39 @@ if TYPE_CHECKING:
 
     from lm_datafusion.storage import FileVersion, OpenFile
 
-# Scans of the same columns after which facts are measured again at the latest.
+# The most scans of the same columns between two measurements of facts.
 _TRIMS_UNMEASURED = 64
 
 
 class FactsCache:
-    """Facts by file version; safe to share between threads."""
+    """Facts by file version; thread-safe."""
 
     def __init__(self) -> None:
         self._facts: OrderedDict[FileVersion, FileFacts] = OrderedDict()
         self._sizes: dict[FileVersion, int] = {}
-        # How often facts could have been measured, and how many chunks they had the last time.
+        # The number of trims, and the number of chunks at the last one.
         self._trims: dict[FileVersion, tuple[int, int]] = {}
         self._total_bytes = 0
         self._current: dict[str, FileVersion] = {}
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
 
     def get(self, version: FileVersion) -> FileFacts | None:
-        """The facts of a version, if they are here."""
-        with self._lock:
+        """The facts of a version, if cached."""
+        with self.lock:
             facts = self._facts.get(version)
             if facts is not None:
                 self._facts.move_to_end(version)
             return facts
 
     def load(self, file: OpenFile, *, limit_bytes: int) -> FileFacts:
-        """The facts of an open file; the footer is read if it must be."""
+        """The facts of an open file; reads the footer if they are not cached."""
         facts = self.get(file.version)
         if facts is not None:
             return facts
         facts = load_file_facts(file)
-        with self._lock:
+        # A footer alone can rule out row groups, so it must be from the version it is cached for.
+        file.check_unchanged()
+        with self.lock:
             facts = self._facts.setdefault(file.version, facts)
             stale = self._current.get(file.version.path)
             if stale is not None and stale != file.version:
@@ -60,12 +63,12 @@ class FactsCache:
         return facts
 
     def trim(self, versions: Iterable[FileVersion], *, limit_bytes: int) -> None:
-        """Measures some facts again, which a scan may have made grow, and keeps the limit.
+        """Measures facts again, since a scan may have made them grow, and enforces the limit.
 
-        Not each time: to measure all chunks of ten files takes milliseconds, and facts grow mostly
-        in the first scans and where a scan asks for other columns.
+        Not every time: measuring all chunks of ten files takes milliseconds, and facts grow mostly
+        in the first scans and when a scan reads other columns.
         """
-        with self._lock:
+        with self.lock:
             for version in versions:
                 if self._is_due(version):
                     self._measure(version)
@@ -83,7 +86,7 @@ class FactsCache:
 
     def clear(self) -> None:
         """Forgets everything."""
-        with self._lock:
+        with self.lock:
             self._facts.clear()
             self._sizes.clear()
             self._trims.clear()
@@ -91,7 +94,7 @@ class FactsCache:
             self._total_bytes = 0
 
     def memory_bytes(self) -> int:
-        """Roughly what the cache holds, as of the last time each file was measured."""
+        """The approximate size of the cache, as of the last measurement of each file."""
         return self._total_bytes
 
     def __len__(self) -> int:
@@ -117,3 +120,4 @@ class FactsCache:
 
 
 FACTS = FactsCache()
+hold_over_forks(FACTS.lock)

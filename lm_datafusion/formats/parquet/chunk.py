@@ -1,10 +1,10 @@
-"""Facts about one column chunk, each loaded the first time it is asked for.
+"""Facts about one column chunk, each loaded on first use.
 
 In: an open file and the footer. Out: page locations, bounds of pages, bloom filter, dictionary.
 
 Invariant: a `load_` method reads storage at most once per chunk; a fact that cannot be read or
-does not fit the chunk is absent, never wrong. Facts are frozen; two threads that load the same
-one at the same time load equal ones.
+does not fit the chunk is absent, never wrong. Facts are frozen; two threads that load the same fact
+concurrently get equal results.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from lm_datafusion.storage import ByteRange
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     from lm_datafusion.formats.parquet.chunk_tail import ChunkTail
@@ -47,9 +48,9 @@ _HEADERS_WORTH_A_LOOK: Final = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageTable:
-    """The data pages of a chunk: where they lie, and which rows they hold.
+    """The data pages of a chunk: where they are, and which rows they hold.
 
-    `encodings` is known where the headers were walked.
+    `encodings` is known if the headers were walked.
     """
 
     locations: PageLocations
@@ -57,7 +58,7 @@ class PageTable:
 
 
 _UNKNOWN: Final = object()
-# Bytes of a value; FIXED_LEN_BYTE_ARRAY says its own, BYTE_ARRAY has any.
+# Bytes per value; FIXED_LEN_BYTE_ARRAY declares its own, BYTE_ARRAY has any.
 _WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 
 
@@ -74,6 +75,7 @@ class ChunkFacts:
         "codec",
         "encodings",
         "fixed_length",
+        "kernel_kind",
         "kernel_pages",
         "leaf",
         "metadata",
@@ -107,46 +109,49 @@ class ChunkFacts:
         self._column_index: object = _UNKNOWN
         self._bloom_filter: object = _UNKNOWN
         self._page_encodings: dict[int, int] = {}
-        # The chunk for kernels, once somebody asked for it; None if they do not know it.
+        # The chunk for kernels, loaded on first use; None if they do not support it.
         self.kernel_pages: Any = ...
-        # What a splice says of the chunk whichever of its pages it holds, once it was written.
+        # The type last requested, and the kind of values that kernels make for it.
+        self.kernel_kind: tuple[pa.DataType, Any] | None = None
+        # The part of a splice's metadata that does not depend on the pages, once written.
         self.splice_head: bytes | None = None
 
     @property
     def tail(self) -> ChunkTail | None:
-        """What the footer says beyond pyarrow; None if it cannot be found."""
+        """The footer fields that pyarrow does not expose; None if they cannot be found."""
         if self._tail is _UNKNOWN:
             self._tail = self._tail_source()
         return self._tail  # type: ignore[return-value]
 
     @property
     def statistics(self) -> pq.Statistics | None:
-        """The chunk's statistics as pyarrow reads them; None if there are none, or unsound ones.
+        """The chunk's statistics as pyarrow reads them; None if absent or unsound.
 
-        pyarrow ends the process over a bound that is shorter than its type, and DataFusion writes
-        such bounds: it truncates those of long FIXED_LEN_BYTE_ARRAYs as it does those of text.
+        pyarrow aborts the process on a bound that is shorter than its type, even an empty one, and
+        DataFusion writes such bounds: it truncates those of long FIXED_LEN_BYTE_ARRAYs like those
+        of text.
         """
         if self.physical_type == "BYTE_ARRAY":
             return self.metadata.statistics
         width = _WIDTHS.get(self.physical_type, self.fixed_length)
-        is_sound = self.tail is not None and self.tail.bound_lengths <= {0, width}
+        is_sound = self.tail is not None and self.tail.bound_lengths <= {width}
         return self.metadata.statistics if is_sound else None
 
     @property
     def byte_range(self) -> ByteRange:
-        """All pages of the chunk, the dictionary page first."""
-        # Some writers leave an offset out or write 0 for it.
+        """All pages of the chunk, with the dictionary page first."""
+        # Some writers omit an offset or write 0.
         offsets = (self.metadata.data_page_offset, self.metadata.dictionary_page_offset)
         start = min((offset for offset in offsets if offset), default=0)
         return ByteRange(start, self.metadata.total_compressed_size)
 
     @property
     def is_flat(self) -> bool:
-        """Whether a value is a row."""
+        """Whether each value is one row."""
         return self.leaf.max_repetition_level == 0
 
     def load_pages(self, file: OpenFile) -> PageTable | None:
-        """The data pages, from the offset index or from a walk over the headers."""
+        """The data pages, from the offset index or from the page headers."""
         if self._pages is _UNKNOWN:
             self._pages = self._indexed_pages(file) or self._walked_pages(file)
         return self._pages  # type: ignore[return-value]
@@ -158,7 +163,7 @@ class ChunkFacts:
         return self._column_index  # type: ignore[return-value]
 
     def load_bloom_filter(self, file: OpenFile) -> BloomFilter | None:
-        """The bloom filter, if there is one that can be read."""
+        """The bloom filter, if there is a readable one."""
         if self._bloom_filter is _UNKNOWN:
             self._bloom_filter = self._readable_bloom_filter(file)
         return self._bloom_filter  # type: ignore[return-value]
@@ -166,7 +171,7 @@ class ChunkFacts:
     def load_dictionary_page(self, file: OpenFile) -> bytes | None:
         """The dictionary page with its header; None if the chunk has none.
 
-        Not kept: dictionaries are large, and a read that needs one has the next at hand.
+        Not cached: dictionaries are large, and a read that needs one has it at hand.
         """
         table = self.load_pages(file)
         if table is None or not len(table.locations):
@@ -177,16 +182,16 @@ class ChunkFacts:
 
     @property
     def dictionary_page_bytes(self) -> int:
-        """At most how many bytes the dictionary page has; 0 without one."""
+        """An upper bound for the size of the dictionary page; 0 without one."""
         return int(self.metadata.data_page_offset) - self.byte_range.offset
 
     def is_all_dictionary(self, file: OpenFile) -> bool:
-        """Whether every data page is proven to be dictionary-coded."""
+        """Whether every data page is proven to be dictionary-encoded."""
         names = set(self.encodings)
         if "PLAIN_DICTIONARY" not in names and "RLE_DICTIONARY" not in names:
             return False
         if self.tail is not None and self.tail.is_all_dictionary is not None:
-            return self.is_all_dictionary_said()
+            return self.is_declared_all_dictionary()
         if names <= {"PLAIN_DICTIONARY", "RLE", "BIT_PACKED"}:
             return True
         table = self.load_pages(file)
@@ -197,20 +202,20 @@ class ChunkFacts:
         )
 
     def needs_dictionary(self, file: OpenFile, pages: Sequence[int]) -> bool:
-        """Whether one of the data pages is dictionary-coded.
+        """Whether one of the data pages is dictionary-encoded.
 
-        A chunk whose dictionary grew too large goes on with PLAIN pages, which decode without it:
-        a look at their headers saves up to a megabyte per column.
+        A chunk whose dictionary grew too large continues with PLAIN pages, which decode without it:
+        checking their headers saves up to a megabyte per column.
         """
-        if self.is_all_dictionary_said() or len(pages) > _HEADERS_WORTH_A_LOOK:
+        if self.is_declared_all_dictionary() or len(pages) > _HEADERS_WORTH_A_LOOK:
             return True
         try:
             return any(self._load_encoding(file, page) in DICTIONARY_ENCODINGS for page in pages)
         except (ThriftError, StorageError):
-            return True  # whoever decodes the page says what is wrong with it
+            return True  # decoding the page will report the error
 
-    def is_all_dictionary_said(self) -> bool:
-        """Whether the writer says that every data page is dictionary-coded."""
+    def is_declared_all_dictionary(self) -> bool:
+        """Whether the writer declares every data page to be dictionary-encoded."""
         return self.tail is not None and self.tail.is_all_dictionary is True
 
     def _load_encoding(self, file: OpenFile, page: int) -> int:
@@ -223,7 +228,7 @@ class ChunkFacts:
         return encoding
 
     def memory_bytes(self) -> int:
-        """Roughly what the loaded facts hold."""
+        """The approximate size of the loaded facts."""
         size = 500
         if isinstance(self._pages, PageTable):
             size += 24 * len(self._pages.locations) + 200
@@ -254,7 +259,7 @@ class ChunkFacts:
         )
 
     def _fits(self, index: OffsetIndex) -> bool:
-        """Whether an offset index is about this chunk."""
+        """Whether an offset index belongs to this chunk."""
         return (
             len(index.offsets) > 0
             and int(index.offsets[0]) == self.metadata.data_page_offset
@@ -263,10 +268,10 @@ class ChunkFacts:
         )
 
     def _walked_pages(self, file: OpenFile) -> PageTable | None:
-        """Page locations from the headers, where headers tell rows.
+        """Page locations from the headers, if they give the number of rows.
 
-        Sizes come from the headers alone: old writers leave the dictionary page's header out of
-        the chunk's size (PARQUET-816), so that its last page ends behind what the footer says.
+        Sizes come from the headers alone: old writers omit the dictionary page's header from the
+        chunk's size (PARQUET-816), so the last page ends after the end given by the footer.
         """
         if self.tail is not None and self.tail.is_encrypted:
             return None
@@ -300,7 +305,7 @@ class ChunkFacts:
         )
 
     def _rows_of(self, header: PageHeader) -> int:
-        """Rows of a page: its values in a flat column; said by V2 headers in any."""
+        """Rows of a page: its values in a flat column; V2 headers give them for any column."""
         if self.is_flat:
             return header.num_values
         if header.num_rows is None:
@@ -332,7 +337,7 @@ class ChunkFacts:
         return index if self._null_pages_hold(index, table) else None
 
     def _null_pages_hold(self, index: ColumnIndex, table: PageTable) -> bool:
-        """Whether pages said to be all null are so; some writers say it of pages without bounds."""
+        """Whether pages marked as null are all null; some writers mark pages without bounds."""
         if not index.null_pages.any():
             return True
         if self.leaf.max_definition_level == 0 or index.null_counts is None:

@@ -1,21 +1,21 @@
-"""What the footer says of a column chunk and pyarrow does not show.
+"""Footer fields of a column chunk that pyarrow does not expose.
 
-That is where the page index is, which encodings were used, and how many values are NaN.
+They say where the page index is, which encodings were used, and how many values are NaN.
 
 In: a footer's bytes and a chunk's sizes and offset, which pyarrow has parsed. Out: `ChunkTail`.
 
 Thrift can only be read from the front, and a footer of a hundred columns and dozens of row
-groups takes tens of milliseconds in Python. But four integers that pyarrow knows stand in a row
-in every chunk's metadata (number of values, two sizes, offset of the first data page), and the
-offset is unique in the file. So:
+groups takes tens of milliseconds in Python. But every chunk's metadata has four adjacent integers
+that pyarrow knows (number of values, two sizes, offset of the first data page), and the offset is
+unique in the file. So:
 
-1. encode the four, and find them in the footer: that is a place to read from;
-2. read the rest of `ColumnMetaData`, then the rest of `ColumnChunk`, as structs of their own
-   (field ids count from the last one before the place);
-3. where the four are not found (a writer with another layout), read the whole footer once.
+1. encode the four and find them in the footer: reading can start after them;
+2. read the rest of `ColumnMetaData`, then the rest of `ColumnChunk`, as separate structs (field ids
+   count from the last one before that position);
+3. if the four are not found (a writer with another layout), read the whole footer once.
 
-Invariant: a tail never decides alone: callers check an offset index against the chunk's own
-offsets before they trust it.
+Invariant: a tail is not trusted alone: callers check an offset index against the chunk's own
+offsets.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _DATA_PAGES = frozenset({PageType.DATA_V1, PageType.DATA_V2})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkTail:
-    """Where a chunk's indexes are, and whether its data pages are all dictionary-coded.
+    """Where a chunk's indexes are, and whether its data pages are all dictionary-encoded.
 
-    `is_all_dictionary` is None where the writer did not say. `bound_lengths` are the lengths in
-    bytes of all minima and maxima of the chunk's statistics. `nan_count` is what the writer says,
-    None where it does not; `plain_bounds` are minimum and maximum, where it does.
+    `is_all_dictionary` is None if the writer does not say. `bound_lengths` are the lengths in
+    bytes of all minima and maxima of the chunk's statistics. `nan_count` is None if the writer does
+    not give it; if it does, `plain_bounds` are minimum and maximum.
     """
 
     offset_index: ByteRange | None
@@ -59,7 +59,7 @@ def find_chunk_tail(
     Args:
         footer: The bytes of `FileMetaData`.
         chunk: The chunk as pyarrow parsed it.
-        start: Where to begin looking; chunks stand in order.
+        start: Where to begin the search; chunks are in order.
 
     Returns:
         The tail and where it ends, or None if the chunk is not found.
@@ -87,7 +87,7 @@ def parse_chunk_tails(footer: bytes) -> list[list[ChunkTail]]:
 
 
 def _mark(chunk: pq.ColumnChunkMetaData) -> bytes:
-    """Fields 5, 6, 7 and 9 of `ColumnMetaData`, as they stand in the file."""
+    """Fields 5, 6, 7 and 9 of `ColumnMetaData`, as encoded in the file."""
     encoded = write_struct(
         [
             (1, Kind.I64, chunk.num_values),
@@ -100,7 +100,7 @@ def _mark(chunk: pq.ColumnChunkMetaData) -> bytes:
 
 
 def _tail(metadata: Fields, column_chunk: Fields) -> ChunkTail:
-    """From fields of `ColumnMetaData` and of `ColumnChunk`, under the specification's ids."""
+    """The tail from fields of `ColumnMetaData` and `ColumnChunk`, by the specification's ids."""
     statistics: Fields = metadata.get(12, {})
     nan_count = statistics.get(9)
     has_nan_count = type(nan_count) is int
@@ -116,13 +116,13 @@ def _tail(metadata: Fields, column_chunk: Fields) -> ChunkTail:
 
 
 def _bound_lengths(statistics: Fields) -> frozenset[int]:
-    """Of `Statistics`: max, min, max_value and min_value."""
+    """The lengths of max, min, max_value and min_value of `Statistics`."""
     bounds = [statistics.get(field_id) for field_id in (1, 2, 5, 6)]
     return frozenset(len(bound) for bound in bounds if bound is not None)
 
 
 def _plain_bounds(statistics: Fields) -> tuple[bytes, bytes] | None:
-    """Of `Statistics`: min_value and max_value, if both are there."""
+    """The min_value and max_value of `Statistics`, if both are present."""
     lower, upper = statistics.get(6), statistics.get(5)
     if isinstance(lower, bytes) and isinstance(upper, bytes):
         return lower, upper
@@ -130,14 +130,14 @@ def _plain_bounds(statistics: Fields) -> tuple[bytes, bytes] | None:
 
 
 def _range(offset: object, length: object) -> ByteRange | None:
-    """The range two fields of a footer say, if they are numbers as they should be."""
+    """The byte range given by two fields of a footer, if they are valid numbers."""
     if isinstance(offset, int) and isinstance(length, int) and offset > 0 and length > 0:
         return ByteRange(offset, length)
     return None
 
 
 def _all_dictionary(encoding_stats: list[Fields] | None) -> bool | None:
-    """Whether every data page is dictionary-coded, as far as the writer says."""
+    """Whether every data page is dictionary-encoded; None if the writer does not say."""
     if not encoding_stats:
         return None
     used = [s.get(2) for s in encoding_stats if s.get(1) in _DATA_PAGES and s.get(3)]

@@ -1,16 +1,16 @@
-"""Codecs of pages: packed bytes and the size that a header says in, exactly so many bytes out.
+"""Codecs of pages: in, compressed bytes and the size in the header; out, exactly that many bytes.
 
-Why not `pyarrow.Codec.decompress` alone: it makes room for the size that it is told, and does not
-say how much of it the codec has filled. Only ZSTD's checks that. Of the others, a page that holds
-less than its header says would be read to the end of that room, which is memory of somebody else.
-So LZ4 is asked for the size before, which costs no room either, and the others run in a way that
-tells how much came out. Snappy is a kernel of ours.
+Why not `pyarrow.Codec.decompress` alone: it allocates the requested size and does not report how
+much of it the codec has filled. Only ZSTD checks that. With the others, a page that holds less than
+its header says would be read to the end of the buffer, into uninitialized memory. So the size of
+LZ4 is measured first, which allocates nothing, and the others run in a way that reports the size of
+the output. Snappy is one of our kernels.
 
 Why not PyArrow's ZSTD: it makes a context for every page, which takes longer than a small page (19
-us against 7 for pages of 1 KB), and it needs Python's lock between pages. The system's `libzstd` is
-loaded where there is one, and called from the kernels with one context per thread.
+us against 7 for pages of 1 KB), and it needs the GIL between pages. The system's `libzstd` is used
+if there is one, called from the kernels with one context per thread.
 
-Invariant: what is given has the size that was asked for, and every byte of it was decompressed.
+Invariant: the output has the requested size, and every byte of it was decompressed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lm_datafusion.kernels.pages import Codec, measure_lz4
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# pyarrow's names of codecs, as chunks have them, and as `pyarrow.Codec` does.
+# pyarrow's names of codecs: in chunk metadata, and in `pyarrow.Codec`.
 CODECS: Final = {
     "SNAPPY": "snappy",
     "GZIP": "gzip",
@@ -35,16 +35,16 @@ CODECS: Final = {
     "ZSTD": "zstd",
     "LZ4": "lz4_raw",
 }
-# A header of gzip's or of zlib's own, as PyArrow takes both.
+# A gzip or a zlib header: PyArrow accepts both.
 _ANY_HEADER: Final = 32 + zlib.MAX_WBITS
 _ZSTD_LIBRARIES: Final = ("libzstd.so.1", "libzstd.1.dylib", "libzstd.dll", "zstd.dll")
 _ZSTD_FUNCTIONS: Final = ("ZSTD_createDCtx", "ZSTD_freeDCtx", "ZSTD_decompressDCtx")
 
 
 def make_decompressor(codec: str) -> Callable[[pa.Buffer, int], pa.Buffer]:
-    """What decompresses pages of a codec; it raises `ValueError` or `OSError` if it cannot.
+    """A function that decompresses pages; it raises `ValueError` or `OSError` on failure.
 
-    It is for one thread at a time.
+    It is not thread-safe.
     """
     if codec == "SNAPPY":
         return Codec()
@@ -69,7 +69,7 @@ def make_decompressor(codec: str) -> Callable[[pa.Buffer, int], pa.Buffer]:
 
 @functools.cache
 def _find_zstd() -> tuple[int, ...] | None:
-    """The addresses of the functions of the system's Zstandard library, if it has one."""
+    """The addresses of the functions of the system's Zstandard library, if there is one."""
     for name in _ZSTD_LIBRARIES:
         try:
             library = ctypes.CDLL(name)

@@ -1,13 +1,13 @@
-"""Which columns have bounds in IEEE 754's total order, which pyarrow does not show.
+"""Which columns have bounds in IEEE 754's total order, which pyarrow does not expose.
 
 In: a footer. Out: the leaves whose `ColumnOrder` is `IEEE_754_TOTAL_ORDER`.
 
-1. The orders stand at the end of the footer, behind the writer's name, which pyarrow knows: find
-   that, and read on from there.
-2. Where that does not lead to the end of the footer, read all of it, once.
+1. The orders are at the end of the footer, after the writer's name, which pyarrow knows: find the
+   name, and read from there.
+2. If that does not lead to the end of the footer, read all of it, once.
 
-Invariant: a footer that cannot be read has no such columns. Pyarrow has seen to it that there is
-one order per leaf, or none.
+Invariant: a footer that cannot be read has no such columns. Pyarrow has checked that there is one
+order per leaf, or none.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def find_total_orders(footer: bytes, metadata: pq.FileMetaData) -> frozenset[int
 def _fields_behind_name(footer: bytes, metadata: pq.FileMetaData) -> Fields | None:
     """The fields after `created_by`; None if they are not found."""
     name = str(metadata.created_by).encode()
-    # Without the header of the field, which depends on the field before it.
+    # Without the field header, which depends on the field before it.
     mark = write_fields([(_CREATED_BY, Kind.BINARY, name)])[1:]
     position = footer.rfind(mark)
     if position < 0:

@@ -1,13 +1,13 @@
-"""Conditions that kernels test on values as a page stores them.
+"""Conditions that kernels test on encoded values.
 
-In: the tree of a conjunct about one column, and the type of that column in the file. Out: a
-`ValueTest`; or None, and the values have to be decoded and DataFusion asked.
+In: the tree of a conjunct on one column, and the type of that column in the file. Out: a
+`ValueTest`; or None, if the values must be decoded and evaluated by DataFusion.
 
-Only what has one meaning is tested here: whole numbers, dates and times of the literal's own type
-by value, text and bytes by their bytes. Floating point, decimals and casts are not.
+Only unambiguous conditions are tested here: integers, dates and times of the literal's type by
+value, text and bytes by their bytes. Floating point, decimals and casts are not.
 
-Invariant: of values that are not null, a test passes exactly those for which DataFusion's answer is
-true; null never passes.
+Invariant: a test passes exactly the non-null values for which DataFusion's answer is true; null
+never passes.
 """
 
 from __future__ import annotations
@@ -66,17 +66,17 @@ INTEGER_TYPES: Final = {
     )
 }
 _EMPTY_OPERATORS: Final = (Operator.EQ, Operator.NE)
-# Texts are compared with each in turn.
+# A value is compared with each text in turn.
 _MOST_TEXTS: Final = 16
 
 
-# By identity, which the tree kept beside it guards: a scan asks once per row group.
+# By the id of the tree, which is kept alive here: a scan looks it up once per row group.
 _TESTS: Final[dict[int, tuple[Predicate, pa.DataType, ValueTest | None]]] = {}
 _MOST_TESTS: Final = 256
 
 
 def value_test(tree: Predicate, stored: pa.DataType) -> ValueTest | None:
-    """The test that a condition comes to, for values of a type as the file has them."""
+    """The test of a condition, for values of the type in the file."""
     known = _TESTS.get(id(tree))
     if known is not None and known[0] is tree and known[1] == stored:
         return known[2]
@@ -105,7 +105,7 @@ def _make_test(tree: Predicate, stored: pa.DataType) -> ValueTest | None:
 
 
 def _column(tree: Predicate) -> object:
-    """The column that a tested condition is about."""
+    """The column of a tested condition."""
     leaf = tree.child if isinstance(tree, Not) else tree
     if isinstance(leaf, Or):
         leaf = _as_list(leaf)
@@ -113,7 +113,7 @@ def _column(tree: Predicate) -> object:
 
 
 def _as_list(tree: Or) -> Predicate:
-    """`x = a OR x = b`, which DataFusion makes of short lists, as the list it was."""
+    """Turns `x = a OR x = b`, DataFusion's form of short lists, back into a list."""
     columns, values = set(), []
     for child in tree.children:
         match child:
@@ -130,7 +130,7 @@ def _as_list(tree: Or) -> Predicate:
 
 
 def _is_plain(column: ColumnReference, stored: pa.DataType) -> bool:
-    """Whether the condition is about the stored value; a cast from text to text changes nothing."""
+    """Whether the condition applies to the stored value; a cast from text to text is ignored."""
     return column.cast_type is None or (is_text(column.cast_type) and is_text(stored))
 
 
@@ -192,7 +192,7 @@ def _int_test(
     if number is None:
         return None
     keys = pa.array(literals, stored).view(integer_type(stored)).to_numpy()
-    # The bits of a 64-bit number, whether it has a sign or not.
+    # The bits of a 64-bit integer, signed or not.
     signed = keys.astype(np.int64) if keys.dtype != np.uint64 else keys.view(np.int64)
     if operator is None:
         return IntTest(number, 0, 0, np.sort(signed), is_negated)
@@ -200,7 +200,7 @@ def _int_test(
 
 
 def integer_type(data_type: pa.DataType) -> pa.DataType:
-    """The integers that dates and times are stored as; other types as they are."""
+    """The integer type that stores a date or time; other types are unchanged."""
     types = pa.types
     if types.is_date32(data_type) or types.is_time32(data_type):
         return pa.int32()

@@ -1,14 +1,14 @@
-"""One column of some row groups: the seam between the scan and the two ways to decode pages.
+"""Decodes one column of some row groups, by kernels or by PyArrow.
 
 In: a column of a file, row groups, and the rows wanted. Out: exactly those rows; or the rows that
 pass a condition.
 
-Kernels decode flat columns (`kernel_chunk`). Nested columns, types that are stored in another
-form, and everything where kernels are off are spliced and decoded by PyArrow (`splice_decoder`).
-Which of the two is chosen by the metadata of the chunks, and for good once a page turns out to be
-one that kernels do not know. Chunks that are read together have one codec (`scan.reading`).
+Kernels decode flat columns (`kernel_chunk`). Nested columns, types that need conversion, and
+everything if kernels are off are spliced and decoded by PyArrow (`splice_decoder`). The metadata of
+the chunks decides; once kernels meet a page they do not support, the column is left to PyArrow.
+Chunks that are read together have one codec (`scan.reading`).
 
-Invariant: both give the same values for the same rows.
+Invariant: both return the same values for the same rows.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from lm_datafusion.errors import CorruptFileError
+from lm_datafusion.formats.parquet.page_checks import largest_page_bytes
 from lm_datafusion.formats.parquet.splice_decoder import SpliceDecoder
 from lm_datafusion.kernels import kernel_info
 from lm_datafusion.selection import RowSelection
@@ -28,13 +29,13 @@ if kernel_info().is_active:
     from lm_datafusion.formats.parquet.kernel_chunk import (
         ChunkSource,
         load_chunk_pages,
-        value_kind,
+        load_value_kind,
         wanted_rows,
     )
     from lm_datafusion.kernels.columns import ChunkReader
     from lm_datafusion.kernels.pages import (
         PageError,
-        TextError,
+        RefusedPageError,
         TooLargeError,
         UnsupportedPageError,
     )
@@ -58,14 +59,15 @@ if TYPE_CHECKING:
 
 
 class FileColumn:
-    """A top-level column of a file: what the decoders of its row groups share.
+    """A top-level column of a file: the state shared by the decoders of its row groups.
 
     Args:
         facts: The file.
-        column: Which top-level column.
-        given: The column's type in the table; text may come out in it.
-        files: Where pages come from, and the same for what counts as metadata.
-        metrics: Counts whole chunks that PyArrow has to read.
+        column: The top-level column.
+        given: The column's type in the table; text may be decoded directly to it.
+        files: Where pages come from, and the same for reads that count as metadata.
+        metrics: Counts chunks that PyArrow reads whole.
+        verify_checksums: Whether to verify the checksums of pages.
     """
 
     def __init__(
@@ -75,15 +77,18 @@ class FileColumn:
         given: pa.DataType,
         files: tuple[OpenFile, OpenFile],
         metrics: ScanMetrics,
+        *,
+        verify_checksums: bool = False,
     ) -> None:
         self.facts = facts
+        self.verify_checksums = verify_checksums
         self.column = column
         self.files = files
         self.metrics = metrics
         self.stored = facts.column_type(column)
         self.field = facts.elements.fields[column]
         self.given = given
-        # What kernels make of its values, once somebody asked for it.
+        # The kind of values that kernels make, loaded on first use.
         self._kind: ValueKind | EllipsisType | None = ...
         if not kernel_info().is_active or self.field.stop_leaf - self.field.first_leaf != 1:
             self._kind = None
@@ -95,25 +100,28 @@ class FileColumn:
         return PageDecoder(self, row_groups)
 
     def open_kernel(self, chunks: Sequence[ChunkFacts]) -> ChunkReader | None:
-        """A kernel that reads chunks of the column, one after the other; None if none can."""
+        """A kernel that reads consecutive chunks of the column; None if none can."""
         if self._kind is ...:
-            chunk = chunks[0]
-            self._kind = value_kind(
-                chunk.physical_type, chunk.fixed_length, self.stored, self.given
-            )
+            self._kind = load_value_kind(chunks[0], self.stored, self.given)
         if self._kind is None:
             return None
         pages = [load_chunk_pages(chunk, self.files[1]) for chunk in chunks]
         known = [page for page in pages if page is not None]
         if len(known) < len(chunks) or len({page.codec for page in known}) > 1:
             return None
-        return ChunkReader(known, self._kind, self._source)
+        return ChunkReader(
+            known,
+            self._kind,
+            self._source,
+            verify=self.verify_checksums,
+            largest_page=largest_page_bytes(chunks),
+        )
 
 
 class PageDecoder:
-    """Decodes a top-level column in some row groups. Not to be shared between threads.
+    """Decodes a top-level column in some row groups. Not thread-safe.
 
-    Rows are counted through: those of the second row group follow those of the first.
+    Row numbers run across row groups: those of the second follow those of the first.
     """
 
     __slots__ = (
@@ -133,7 +141,7 @@ class PageDecoder:
         self._row_groups = row_groups
         # By row group: a chunk, or one per leaf of a nested column.
         self._chunks = [file.facts.chunks_of(number, file.column) for number in row_groups]
-        self._kernel: ChunkReader | EllipsisType | None = ...  # not asked for yet
+        self._kernel: ChunkReader | EllipsisType | None = ...  # not opened yet
         self._kernel_bytes = 0
         self._splices: list[SpliceDecoder] = []
         # By row group: the pages of each leaf, or None.
@@ -144,7 +152,7 @@ class PageDecoder:
 
     @property
     def uncompressed_bytes(self) -> int:
-        """Bytes of the largest leaf of the column, as the footer says."""
+        """Bytes of the largest leaf of the column, by the footer."""
         return max(
             sum([c.uncompressed_bytes for c in leaf]) for leaf in zip(*self._chunks, strict=True)
         )
@@ -154,11 +162,14 @@ class PageDecoder:
         """Rows of all pages that were decoded, wanted or not."""
         kernel = self._opened_kernel()
         count = 0 if kernel is None else kernel.rows_decoded
-        return count + sum(splice.rows_decoded for splice in self._splices)
+        return count + sum([splice.rows_decoded for splice in self._splices])
 
     @property
     def pages_seen(self) -> int:
-        """Pages of the column, if somebody asked where they are."""
+        """Pages of the column, if they were located or kernels read it."""
+        kernel = self._opened_kernel()
+        if kernel is not None:
+            return kernel.page_count
         if self._locations is None:
             return 0
         return sum(len(leaf) for leaves in self._locations for leaf in leaves or ())
@@ -170,28 +181,28 @@ class PageDecoder:
             return self.pages_seen
         kernel = self._opened_kernel()
         count = 0 if kernel is None else kernel.pages_fetched
-        return max(count, sum(int(np.count_nonzero(mask)) for mask in self._masks))
+        return max(count, sum([int(np.count_nonzero(mask)) for mask in self._masks]))
 
     @property
     def chunk_count(self) -> int:
-        """How many row groups the column is decoded in."""
+        """The number of row groups."""
         return len(self._chunks)
 
     @property
     def is_spliced(self) -> bool | None:
-        """Whether PyArrow decoded pages; None if nobody did."""
+        """Whether PyArrow decoded pages; None if none were decoded."""
         if self._splices:
             return True
         return False if self.bytes_fetched else None
 
     @property
     def bytes_fetched(self) -> int:
-        """Bytes that kernels fetched; splices count their own."""
+        """Bytes that kernels fetched; splices count separately."""
         kernel = self._opened_kernel()
         return self._kernel_bytes + (0 if kernel is None else kernel.bytes_fetched)
 
     def join(self, other: PageDecoder) -> None:
-        """Counts what another decoder of the same chunks has read."""
+        """Adds the counts of another decoder of the same chunks."""
         mine, theirs = self._open_kernel(), other._opened_kernel()
         if mine is not None and theirs is not None:
             mine.join(theirs)
@@ -209,7 +220,7 @@ class PageDecoder:
             mine.share_dictionaries(theirs)
 
     def locate(self) -> list[list[PageLocations] | None]:
-        """By row group: the pages of each leaf; None where they are not known."""
+        """By row group: the pages of each leaf; None where unknown."""
         if self._locations is None:
             self._locations = [self._located(leaves) for leaves in self._chunks]
         return self._locations
@@ -223,7 +234,7 @@ class PageDecoder:
         """Values of rows, in order.
 
         Raises:
-            CorruptFileError: Pages that cannot be decoded, or text that is no UTF-8.
+            CorruptFileError: Pages cannot be decoded, or text is not UTF-8.
         """
         kernel = self._open_kernel()
         is_broken = False
@@ -238,7 +249,14 @@ class PageDecoder:
         file = self._file
         if not self._splices:
             self._splices = [
-                SpliceDecoder(file.facts, number, file.column, file.files, file.metrics)
+                SpliceDecoder(
+                    file.facts,
+                    number,
+                    file.column,
+                    file.files,
+                    file.metrics,
+                    verify_checksums=file.verify_checksums,
+                )
                 for number in self._row_groups
             ]
         parts = self._parts(rows)
@@ -255,7 +273,7 @@ class PageDecoder:
         )
 
     def _parts(self, rows: RowSelection) -> list[RowSelection]:
-        """The rows of each row group, counted from its first."""
+        """The rows of each row group, counted from its start."""
         if len(self._chunks) == 1:
             return [rows]
         stops = np.cumsum([leaves[0].row_count for leaves in self._chunks]).tolist()
@@ -270,17 +288,17 @@ class PageDecoder:
         *,
         is_held: bool,
     ) -> tuple[RowSelection, Values | None] | None:
-        """The rows that pass a condition, and their values if they are wanted and at hand.
+        """The rows that pass a condition, and their values if wanted and available.
 
         Args:
             rows: Rows to test.
             tree: The condition.
-            passes: By row group: which values of the chunk's dictionary pass, and last whether null
-                does, where that is known.
-            is_held: Whether values of the rows that pass will be needed.
+            passes: By row group, where known: which values of the chunk's dictionary pass; the
+                last entry is for null.
+            is_held: Whether the values of the rows that pass will be needed.
 
         Returns:
-            None if kernels cannot test it: the values have to be read and evaluated.
+            None if kernels cannot test it: the values must be read and evaluated.
         """
         kernel = self._open_kernel()
         if kernel is None:
@@ -303,7 +321,7 @@ class PageDecoder:
         return self._open_kernel() is not None and value_test(tree, self._file.stored) is not None
 
     def load_dictionary(self, chunk: int) -> pa.Array | None:
-        """The values of a chunk's dictionary, in the column's type; None if there are none."""
+        """The values of a chunk's dictionary, in the column's type; None without one."""
         kernel = self._open_kernel()
         if kernel is None:
             return None
@@ -314,32 +332,32 @@ class PageDecoder:
             return None
 
     def is_all_dictionary(self) -> bool:
-        """Whether every page is proven to be dictionary-coded."""
+        """Whether every page is proven to be dictionary-encoded."""
         return all(
             len(leaves) == 1 and leaves[0].is_all_dictionary(self._file.files[1])
             for leaves in self._chunks
         )
 
     def _open_kernel(self) -> ChunkReader | None:
-        """The kernel that reads the column; None if there is none for it."""
+        """The kernel that reads the column; None if kernels do not support it."""
         if self._kernel is ...:
-            is_located = None not in self.locate() and len(self._chunks[0]) == 1
+            is_flat = len(self._chunks[0]) == 1
             chunks = [leaves[0] for leaves in self._chunks]
-            self._kernel = self._file.open_kernel(chunks) if is_located else None
+            self._kernel = self._file.open_kernel(chunks) if is_flat else None
         return self._kernel
 
     def _opened_kernel(self) -> ChunkReader | None:
-        """The same, if somebody has asked for it."""
+        """The same, if it has been opened."""
         return None if self._kernel is ... else self._kernel
 
     def _give_up(self, error: PageError) -> bool:
-        """Leaves the column to PyArrow from now on; whether pages are broken, not just rare.
+        """Leaves the column to PyArrow from now on; True if pages are corrupt, not unsupported.
 
         Raises:
-            CorruptFileError: Text that is no UTF-8: PyArrow would hand it out.
+            CorruptFileError: PyArrow would not notice: text is not UTF-8, or a wrong checksum.
         """
         chunk, offset = self._find_page(error)
-        if isinstance(error, TextError):
+        if isinstance(error, RefusedPageError):
             raise CorruptFileError(
                 str(error),
                 path=self._file.facts.version.path,
@@ -355,8 +373,11 @@ class PageDecoder:
         return False
 
     def _find_page(self, error: PageError) -> tuple[ChunkFacts, int | None]:
-        """The chunk that an error is about, the first if it does not say; where its page begins."""
+        """The chunk of an error (the first if unknown), and the offset of its page."""
         page = error.page
+        if error.chunk is not None:
+            dictionary = self._chunks[error.chunk][0]
+            return dictionary, dictionary.byte_range.offset
         for leaves, locations in zip(self._chunks, self.locate(), strict=True):
             if page is None or locations is None:
                 break

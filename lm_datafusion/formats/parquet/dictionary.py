@@ -1,12 +1,12 @@
 """The values of a dictionary page.
 
-In: a chunk whose data pages are all dictionary-coded. Out: its dictionary as an Arrow array.
+In: a chunk whose data pages are all dictionary-encoded. Out: its dictionary as an Arrow array.
 
-pyarrow hands out a dictionary only together with data pages. But the body of a dictionary page
-is PLAIN values, and so is the body of a data page: under a V2 data page header, whose definition
-levels stand uncompressed before the body, the dictionary decodes as a column of its own.
+pyarrow returns a dictionary only together with data pages. But the body of a dictionary page is
+PLAIN values, and so is the body of a data page: with a V2 data page header, whose definition levels
+precede the body uncompressed, the dictionary decodes as a separate column.
 
-Invariant: a value that is in a data page of the chunk is in the array; the reverse need not hold.
+Invariant: every value in a data page of the chunk is in the array; the reverse need not hold.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lm_datafusion.errors import StorageError
 from lm_datafusion.formats.parquet.footer import open_reader
+from lm_datafusion.formats.parquet.page_checks import BadPage, check_pages, largest_page_bytes
 from lm_datafusion.formats.parquet.page_header import parse_page_header
 from lm_datafusion.formats.parquet.spec import MAGIC, Encoding, PageType
 from lm_datafusion.formats.parquet.splice import (
@@ -28,41 +29,68 @@ from lm_datafusion.formats.parquet.splice import (
 from lm_datafusion.formats.parquet.thrift import Kind, ThriftError, write_struct
 
 if TYPE_CHECKING:
+    from lm_datafusion.formats.parquet.chunk import ChunkFacts
     from lm_datafusion.formats.parquet.footer import FileFacts
     from lm_datafusion.storage import OpenFile
 
 
+# A dictionary page is worth reading ahead of the data pages if they are large and it is a small
+# fraction of them: it can only save testing them. (Kernels read the dictionary again. On ClickBench
+# query 14, 40 chunks of 23,000 values each, reading ahead took 160 ms of 300.)
+FEWEST_DATA_BYTES = 32 << 10
+LARGEST_SHARE = 0.25
+
+
+def saves_pages(chunk: ChunkFacts) -> bool:
+    """Whether reading the dictionary may save more than it costs."""
+    dictionary_bytes = chunk.dictionary_page_bytes
+    data_bytes = chunk.byte_range.length - dictionary_bytes
+    return data_bytes >= FEWEST_DATA_BYTES and dictionary_bytes <= LARGEST_SHARE * data_bytes
+
+
 def load_dictionary(
-    facts: FileFacts, row_group: int, column: int, file: OpenFile, *, limit_bytes: int
+    facts: FileFacts,
+    row_group: int,
+    column: int,
+    file: OpenFile,
+    *,
+    limit_bytes: int,
+    verify_checksums: bool = False,
 ) -> pa.Array | None:
     """The dictionary of a flat column's chunk.
 
     Args:
         facts: The file.
-        row_group: Which row group.
-        column: Which top-level column.
+        row_group: The row group.
+        column: The top-level column.
         file: Where the page is fetched from.
         limit_bytes: Dictionaries longer than this are not fetched.
+        verify_checksums: Whether to verify the checksum of the page.
 
     Returns:
-        The values, or None if the chunk is not provably all dictionary, or cannot be read so.
+        The values; None if the chunk is not provably all dictionary, cannot be read this way, or
+        has few data pages to save.
     """
     chunks = facts.chunks_of(row_group, column)
     if len(chunks) != 1 or not chunks[0].is_flat or not can_splice(chunks[0]):
         return None
     chunk = chunks[0]
-    if chunk.dictionary_page_bytes > limit_bytes or not chunk.is_all_dictionary(file):
+    if chunk.dictionary_page_bytes > limit_bytes or not saves_pages(chunk):
+        return None
+    if not chunk.is_all_dictionary(file):
         return None
     try:
         page = chunk.load_dictionary_page(file)
         if page is None or len(page) > limit_bytes:
             return None
+        largest_bytes = largest_page_bytes([chunk])
+        check_pages(memoryview(page), largest_bytes=largest_bytes, verify=verify_checksums)
         data_page, count = as_data_page(page, chunk.leaf.max_definition_level)
         leaf = SplicedLeaf(chunk=chunk, offset=len(MAGIC), length=len(data_page), num_values=count)
         spliced = SplicedColumn(column=column, leaves=(leaf,), row_count=count)
         file_bytes = MAGIC + data_page + splice_footer(facts, [[spliced]])
         values = open_reader(pa.py_buffer(file_bytes)).read_column(0).combine_chunks()
-    except (pa.ArrowException, OSError, ThriftError, StorageError):
+    except (pa.ArrowException, OSError, ThriftError, StorageError, BadPage):
         return None
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
@@ -70,7 +98,7 @@ def load_dictionary(
 
 
 def as_data_page(dictionary_page: bytes, max_definition_level: int) -> tuple[bytes, int]:
-    """A dictionary page as a V2 data page, and how many values it has.
+    """A dictionary page as a V2 data page, and its number of values.
 
     Raises:
         ThriftError: Not a dictionary page.
@@ -103,7 +131,7 @@ def as_data_page(dictionary_page: bytes, max_definition_level: int) -> tuple[byt
 
 
 def _repeated_level(level: int, count: int) -> bytes:
-    """`count` times the same level, run-length encoded ("RLE/Bit-Packing Hybrid")."""
+    """The same level `count` times, run-length encoded ("RLE/Bit-Packing Hybrid")."""
     if level == 0:
         return b""
     run, out = count << 1, bytearray()

@@ -28,6 +28,7 @@ from lm_datafusion.formats.parquet.column_orders import find_total_orders
 from lm_datafusion.formats.parquet.schema_elements import SchemaElements, load_schema_elements
 from lm_datafusion.formats.parquet.spec import MAGIC, PhysicalType
 from lm_datafusion.formats.parquet.thrift import ThriftError
+from lm_datafusion.formats.parquet.unsound_chunks import find_unsound_chunks
 from lm_datafusion.storage import ByteRange
 
 if TYPE_CHECKING:
@@ -36,19 +37,20 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow.parquet as pq
 
+    from lm_datafusion.formats.parquet.schema_elements import Leaf
     from lm_datafusion.storage import FileVersion, OpenFile
 
 Held = TypeVar("Held")
 
 ARROW_SCHEMA_KEY: Final = b"ARROW:schema"
 ENCRYPTED_MAGIC: Final = b"PARE"
-# One read gets the footer of most files; 64 KiB from the end cost no more than 8 bytes.
+# One read gets the footer of most files; reading 64 KiB costs no more than 8 bytes.
 _TAIL_GUESS_BYTES: Final = 64 * 1024
 _LENGTH_AND_MAGIC_BYTES: Final = 8
 
 
 class FileFacts:
-    """What is known of one version of a Parquet file."""
+    """What is known about one version of a Parquet file."""
 
     def __init__(self, version: FileVersion, footer: bytes) -> None:
         self.version = version
@@ -63,6 +65,7 @@ class FileFacts:
             raise footer_error(version.path, error) from error
         self._row_counts: dict[int, int] = {}
         self._chunks: dict[tuple[int, int], ChunkFacts] = {}
+        self._column_chunks: dict[tuple[int, int], tuple[ChunkFacts, ...]] = {}
         self._remembered: dict[Hashable, Any] = {}
         self._all_tails: list[list[ChunkTail]] | None = None
         self._search_start = 0
@@ -80,7 +83,7 @@ class FileFacts:
             count = self._row_counts[row_group] = int(self.metadata.row_group(row_group).num_rows)
         if count < 0:
             raise CorruptFileError(
-                f"row group {row_group} is said to have {count} rows", path=self.version.path
+                f"row group {row_group} claims {count} rows", path=self.version.path
             )
         return count
 
@@ -93,7 +96,7 @@ class FileFacts:
 
     @functools.cached_property
     def column_indices(self) -> dict[str, list[int]]:
-        """By name: the top-level columns that have it."""
+        """The top-level columns by name."""
         found: dict[str, list[int]] = {}
         for index, name in enumerate(self.schema.names):
             found.setdefault(name, []).append(index)
@@ -117,7 +120,13 @@ class FileFacts:
         return facts
 
     def _chunk_metadata(self, row_group: int, leaf: int) -> pq.ColumnChunkMetaData:
-        """Pyarrow's facts of a chunk, where it has them: else it would abort the process."""
+        """Pyarrow's metadata of a chunk, checked first: pyarrow would abort the process."""
+        if (row_group, leaf) in self._unsound_chunks:
+            raise CorruptFileError(
+                f"the codec or the size statistics of row group {row_group} cannot be right",
+                path=self.version.path,
+                column=".".join(self.elements.leaves[leaf].path),
+            )
         if self._is_encrypted(row_group, leaf):
             name = ".".join(self.elements.leaves[leaf].path)
             raise UnsupportedFeatureError(
@@ -135,22 +144,50 @@ class FileFacts:
                 path=self.version.path,
                 column=".".join(known.path),
             )
+        self._check_counts(metadata.num_values, row_group, known)
         return metadata
+
+    def _check_counts(self, num_values: int, row_group: int, leaf: Leaf) -> None:
+        """Checks that each row has one value, perhaps null, or at least one in a repeated column.
+
+        Otherwise readers that count rows and readers that count values would differ.
+        """
+        row_count = self.row_count(row_group)
+        is_flat = leaf.max_repetition_level == 0
+        if num_values < row_count or (is_flat and num_values != row_count):
+            raise CorruptFileError(
+                f"row group {row_group} has {num_values} values for {row_count} rows",
+                path=self.version.path,
+                column=".".join(leaf.path),
+            )
+
+    @functools.cached_property
+    def _unsound_chunks(self) -> frozenset[tuple[int, int]]:
+        try:
+            return find_unsound_chunks(self.footer, self.elements)
+        except ThriftError as error:
+            raise footer_error(self.version.path, error) from error
 
     def _is_encrypted(self, row_group: int, leaf: int) -> bool:
         """Whether a chunk of a file with a plain footer is encrypted.
 
-        Such a footer is signed, so its metadata ends before it does.
+        Such a footer is signed: it goes on after its metadata.
         """
         if self.metadata.serialized_size == len(self.footer):
             return False
         tail = self._parsed_tail(row_group, leaf)
         return tail is None or tail.is_encrypted
 
-    def chunks_of(self, row_group: int, column: int) -> list[ChunkFacts]:
+    def chunks_of(self, row_group: int, column: int) -> tuple[ChunkFacts, ...]:
         """The chunks of a top-level column: one, or one per leaf of a nested column."""
-        field = self.elements.fields[column]
-        return [self.chunk(row_group, leaf) for leaf in range(field.first_leaf, field.stop_leaf)]
+        key = (row_group, column)
+        found = self._column_chunks.get(key)
+        if found is None:
+            field = self.elements.fields[column]
+            leaves = range(field.first_leaf, field.stop_leaf)
+            found = tuple([self.chunk(row_group, leaf) for leaf in leaves])
+            self._column_chunks[key] = found
+        return found
 
     def leaf_index(self, path: tuple[str, ...]) -> int | None:
         """The leaf at a path, if it is not inside a list or map; None otherwise."""
@@ -160,12 +197,12 @@ class FileFacts:
 
     @functools.cached_property
     def _leaf_indices(self) -> dict[tuple[str, ...], int]:
-        # Backwards: of leaves with one path the first counts.
+        # In reverse, so that the first of several leaves with one path wins.
         leaves = self.elements.leaves
         return {leaves[index].path: index for index in reversed(range(len(leaves)))}
 
     def has_total_order(self, leaf: int) -> bool:
-        """Whether the bounds of a leaf were found by IEEE 754's total order."""
+        """Whether the bounds of a leaf use IEEE 754's total order."""
         return leaf in self._total_orders
 
     @functools.cached_property
@@ -189,17 +226,17 @@ class FileFacts:
 
     @property
     def chunk_count(self) -> int:
-        """Column chunks that were asked for so far."""
+        """The number of column chunks used so far."""
         return len(self._chunks)
 
     def memory_bytes(self) -> int:
-        """Roughly what these facts hold; pyarrow's form of a footer is about four times it."""
+        """The approximate size; a footer parsed by pyarrow takes about four times its bytes."""
         chunks = list(self._chunks.values())
         remembered = sum(map(_held_bytes, list(self._remembered.values())))
         return 5 * len(self.footer) + sum(chunk.memory_bytes() for chunk in chunks) + remembered
 
     def remember(self, name: Hashable, compute: Callable[[], Held]) -> Held:
-        """What was computed from these facts under that name before, or is now.
+        """The cached result of a computation on these facts, by name.
 
         For arrays and bytes.
         """
@@ -234,7 +271,7 @@ def _held_bytes(held: Any) -> int:
 
 
 def _writer_schema(metadata: pq.FileMetaData, num_fields: int) -> pa.Schema | None:
-    """The Arrow schema that an Arrow writer put into the footer."""
+    """The Arrow schema that an Arrow writer stored in the footer."""
     encoded = (metadata.metadata or {}).get(ARROW_SCHEMA_KEY)
     if encoded is None:
         return None
@@ -253,7 +290,7 @@ def load_file_facts(file: OpenFile) -> FileFacts:
     """Reads and parses the footer.
 
     Raises:
-        CorruptFileError: The file is empty, cut short, or no Parquet file.
+        CorruptFileError: The file is empty, truncated, or not a Parquet file.
         UnsupportedFeatureError: The footer is encrypted.
     """
     return FileFacts(file.version, _load_footer(file))
@@ -288,10 +325,11 @@ def open_reader(
     source: pa.Buffer | pa.NativeFile,
     *,
     dictionary_columns: list[int] | None = None,
+    verify_checksums: bool = False,
 ) -> ParquetReader:
     """Pyarrow's reader over bytes or a file, as `pyarrow.parquet.ParquetFile` sets it up.
 
-    An internal of pyarrow: `ParquetFile` would cost three times as much per splice.
+    Internal to pyarrow: `ParquetFile` would cost three times as much per splice.
     """
     reader = ParquetReader()
     reader.open(
@@ -299,12 +337,13 @@ def open_reader(
         read_dictionary=dictionary_columns,
         pre_buffer=False,
         arrow_extensions_enabled=True,
+        page_checksum_verification=verify_checksums,
     )
     return reader
 
 
 def footer_error(path: str, error: Exception) -> CorruptFileError | UnsupportedFeatureError:
-    """What pyarrow says of a footer, as an error of ours."""
+    """Converts pyarrow's error about a footer to one of ours."""
     if isinstance(error, NotImplementedError):
         return UnsupportedFeatureError(f"{path}: {error}")
     return CorruptFileError(f"the footer cannot be read: {error}", path=path)

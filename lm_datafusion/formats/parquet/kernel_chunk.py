@@ -1,9 +1,9 @@
-"""Column chunks as compiled kernels take them.
+"""Prepares column chunks for the compiled kernels.
 
-In: what a file says of a column chunk, and the rows wanted. Out: the arguments of a `ChunkReader`,
-which plans, fetches and decodes pages in one call.
+In: the facts of a column chunk, and the rows wanted. Out: the arguments of a `ChunkReader`, which
+plans, fetches and decodes pages in one call.
 
-Invariant: a chunk whose metadata kernels do not know has no `ChunkPages`; PyArrow decodes it.
+Invariant: a chunk that kernels do not support has no `ChunkPages`; PyArrow decodes it.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     Wanted: TypeAlias = tuple[Rows | None, int, int]
 
 _STORED_WIDTHS: Final = {"INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8}
-# Row numbers have 32 bits.
+# Row numbers are 32-bit integers.
 MOST_ROWS: Final = 2**31 - 1
 
 
 class ChunkSource:
-    """An open file as a `ChunkReader` reads from it."""
+    """An open file for a `ChunkReader`."""
 
     __slots__ = ("_file", "descriptor", "size_bytes")
 
@@ -53,12 +53,12 @@ class ChunkSource:
         self.size_bytes = file.version.size_bytes
 
     def fetch(self, ranges: list[tuple[int, int]], target: memoryview) -> None:
-        """Fetches (offset, length) pairs into memory, one behind the other."""
+        """Fetches (offset, length) pairs into memory, back to back."""
         self._file.fetch_into([ByteRange(*wanted) for wanted in ranges], target)
 
 
 def load_chunk_pages(chunk: ChunkFacts, file: OpenFile) -> ChunkPages | None:
-    """A chunk for kernels, kept with its facts; None if they do not know it."""
+    """A chunk for kernels, cached with its facts; None if they do not support it."""
     if chunk.kernel_pages is ...:
         chunk.kernel_pages = _load_chunk_pages(chunk, file)
     return chunk.kernel_pages
@@ -88,12 +88,12 @@ def _load_chunk_pages(chunk: ChunkFacts, file: OpenFile) -> ChunkPages | None:
         fixed_length=chunk.fixed_length,
         codec=chunk.codec,
         make_decompressor=None if chunk.codec == "UNCOMPRESSED" else make_decompressor,
-        is_all_coded=chunk.is_all_dictionary_said(),
+        is_all_coded=chunk.is_declared_all_dictionary(),
     )
 
 
 def wanted_rows(rows: RowSelection) -> Wanted:
-    """Rows as kernels take them: numbers, or None for all of a range; and the range."""
+    """Rows in the form kernels expect: numbers, or None for a whole range; and the range."""
     numbers = rows.to_rows()
     if numbers is not None:
         return numbers, 0, rows.total_rows
@@ -107,17 +107,27 @@ def wanted_rows(rows: RowSelection) -> Wanted:
     return rows_of_ranges(starts, stops, rows.row_count), 0, rows.total_rows
 
 
+def load_value_kind(chunk: ChunkFacts, stored: pa.DataType, given: pa.DataType) -> ValueKind | None:
+    """The kind of values that kernels make of a chunk, cached; None if unsupported."""
+    known = chunk.kernel_kind
+    if known is None or known[0] != given:
+        kind = value_kind(chunk.physical_type, chunk.fixed_length, stored, given)
+        known = chunk.kernel_kind = given, kind
+    found: ValueKind | None = known[1]
+    return found
+
+
 def value_kind(
     physical_type: str, fixed_length: int | None, stored: pa.DataType, given: pa.DataType
 ) -> ValueKind | None:
-    """What kernels make of the values of a column; None if they cannot.
+    """The kind of values that kernels make of a column; None if unsupported.
 
     Args:
         physical_type: How values are stored.
         fixed_length: The bytes of a FIXED_LEN_BYTE_ARRAY.
-        stored: The Arrow type of the column, as the file says.
-        given: The type wanted: another kind of text than `stored` is made at once, any other type
-            is left to the caller to cast to.
+        stored: The Arrow type of the column in the file.
+        given: The type wanted: text is decoded directly to another text type; the caller casts to
+            any other type.
     """
     if physical_type == "BYTE_ARRAY" and is_text_or_bytes(stored):
         made = _text_type(stored, given)
@@ -138,14 +148,14 @@ def value_kind(
 
 
 def _text_type(stored: pa.DataType, given: pa.DataType) -> pa.DataType:
-    """The type that text is made in: that wanted, if it is text or bytes."""
+    """The type to decode text to: the wanted one, if it is text or bytes."""
     wanted = given if is_text_or_bytes(given) else stored
-    # Long offsets are the caller's to make.
+    # The caller casts to large offsets.
     return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(wanted, wanted)
 
 
 def _has_same_bits(physical_type: str, data_type: pa.DataType) -> bool:
-    """Whether an Arrow value is the stored one, perhaps narrowed or widened."""
+    """Whether an Arrow value equals the stored one, perhaps narrowed or widened."""
     types = pa.types
     if physical_type == "FLOAT":
         return bool(types.is_float32(data_type))
@@ -157,6 +167,6 @@ def _has_same_bits(physical_type: str, data_type: pa.DataType) -> bool:
         is_small = types.is_integer(data_type) and data_type.bit_width <= 32
         return bool(is_small or types.is_date32(data_type) or types.is_time32(data_type))
     is_wide = types.is_integer(data_type) and data_type.bit_width == 64
-    # No file stores seconds: where Arrow has them, values are converted.
+    # No file stores seconds: such values are converted.
     is_time = types.is_timestamp(data_type) and data_type.unit != "s"
     return bool(is_wide or is_time or types.is_time64(data_type))

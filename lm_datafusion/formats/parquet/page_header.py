@@ -1,11 +1,11 @@
-"""Page headers: the struct in front of every page of a column chunk.
+"""Page headers: the struct before every page of a column chunk.
 
-In: bytes, and where a header begins. Out: `PageHeader`, with the header's own length, so that
+In: bytes, and where a header begins. Out: `PageHeader`, with the header's length, so that
 `offset + header_bytes + compressed_size` is where the next one begins.
 
-A header is read whole by the generic reader (parquet.thrift, "PageHeader"): without statistics that
-takes about 4 microseconds, statistics inside are two or four more short byte strings. Neither
-calls for a reader of its own.
+The generic reader reads a header whole (parquet.thrift, "PageHeader"): that takes about 4
+microseconds without statistics, which are two or four more short byte strings. Neither calls for a
+special reader.
 
 Invariant: sizes and counts are not negative, and the levels of a V2 page fit into it.
 """
@@ -31,10 +31,11 @@ NO_ENCODING = -1
 
 
 class PageHeader(NamedTuple):
-    """What a page header says. A named tuple, because chunks have thousands of them.
+    """A page header. A named tuple, because chunks have thousands of them.
 
     `num_values` counts nulls and, in repeated columns, every element; an index page has none, and
-    `NO_ENCODING`. Rows, nulls and the lengths of levels are known for V2 pages only.
+    `NO_ENCODING`. Rows, nulls and the lengths of levels are known for V2 pages only. `crc` is the
+    unsigned checksum of the page after its header, if the writer made one.
     """
 
     kind: PageType
@@ -48,25 +49,31 @@ class PageHeader(NamedTuple):
     is_compressed: bool = True
     definition_levels_bytes: int | None = None
     repetition_levels_bytes: int | None = None
+    crc: int | None = None
 
 
 def parse_page_header(buffer: Octets, offset: int = 0) -> PageHeader:
     """Parse the page header that begins at `offset`.
 
     Args:
-        buffer: Bytes of a column chunk, which may go on after the header.
+        buffer: Bytes of a column chunk; more may follow the header.
         offset: Where the header begins.
 
     Returns:
         The header.
 
     Raises:
-        NeedMoreData: The buffer ends inside the header; with more bytes it may be one.
-        ThriftError: The bytes are no page header.
+        NeedMoreData: The buffer ends inside the header; with more bytes it may be valid.
+        ThriftError: The bytes are not a page header.
     """
     fields, stop = read_struct(buffer, offset)
+    header = _page_header(fields, stop - offset, offset)
+    crc = fields.get(4)
+    return header if type(crc) is not int else header._replace(crc=crc & 0xFFFFFFFF)
+
+
+def _page_header(fields: Fields, header_bytes: int, offset: int) -> PageHeader:
     kind = required(fields, 1, int)
-    header_bytes = stop - offset
     uncompressed_size = _count(fields, 2)
     compressed_size = _count(fields, 3)
     sizes = header_bytes, uncompressed_size, compressed_size
@@ -94,7 +101,7 @@ def walk_page_headers(buffer: Octets) -> Iterator[tuple[int, PageHeader]]:
 
     Raises:
         NeedMoreData: The buffer ends inside a header or a page.
-        ThriftError: There is something else where a page header should be.
+        ThriftError: The bytes are not page headers.
     """
     data = memoryview(buffer).cast("B")
     offset = 0
@@ -110,7 +117,7 @@ def walk_page_headers(buffer: Octets) -> Iterator[tuple[int, PageHeader]]:
 def _data_page_v2(sizes: tuple[int, int, int], page: Fields) -> PageHeader:
     definition_levels_bytes = _count(page, 5)
     repetition_levels_bytes = _count(page, 6)
-    # "DataPageHeaderV2": levels stand uncompressed before the values and count in both sizes.
+    # "DataPageHeaderV2": levels precede the values uncompressed and count in both sizes.
     if definition_levels_bytes + repetition_levels_bytes > min(sizes[1:]):
         raise ThriftError("the levels of the page are longer than the page")
     return PageHeader(

@@ -1,22 +1,22 @@
-"""The page index: where the pages of a column chunk lie, and what their bounds are.
+"""The page index: where the pages of a column chunk are, and their bounds.
 
-In: the bytes of an `OffsetIndex` or a `ColumnIndex`. Out: the same as columns, ready for numpy.
+In: the bytes of an `OffsetIndex` or a `ColumnIndex`. Out: the same as columns, for numpy.
 
 A list of `PageLocation`s is a regular stream of tokens. Each location is seven of them,
 
     0x16 offset  0x15 compressed_page_size  0x16 first_row_index  0x00
 
-and every token, header byte or integer, ends with the only byte of it that is below 0x80. So:
+and every token, header byte or integer, ends with its only byte below 0x80. So:
 
-1. find the bytes below 0x80: they end the tokens; lay them out seven to a row;
-2. check that the four header columns hold what they should, in one byte each;
-3. put the 7-bit groups of all integers together at once.
+1. find the bytes below 0x80: they end the tokens; arrange them in rows of seven;
+2. check that the four header columns hold the expected bytes, one each;
+3. combine the 7-bit groups of all integers at once.
 
-Where the stream is not regular (another order of fields, a field this version does not know), the
-generic reader reads it. Spec: "Parquet page index: Layout to Support Page Skipping".
+If the stream is not regular (another order of fields, an unknown field), the generic reader reads
+it. Spec: "Parquet page index: Layout to Support Page Skipping".
 
 Invariants:
-* Pages follow each other without overlap, each with a row or more; the first begins at row 0.
+* Pages do not overlap, and each has at least one row; the first begins at row 0.
 * All lists of a column index have one entry per page.
 * Arrays are read-only.
 """
@@ -44,15 +44,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LIST_FIELD = b"\x19"  # field 1, a list
-_LIST_IS_FOLLOWED_BY = b"\x00\x19"  # the end of the struct, or field 2, sizes we have no use for
+_LIST_IS_FOLLOWED_BY = b"\x00\x19"  # the end of the struct, or field 2, sizes we do not use
 _TOKENS = 7  # of a PageLocation
 _HEADERS = np.array([0x16, 0x15, 0x16, 0x00], dtype=np.uint8)
-_MAX_VARINT_BYTES = 9  # 63 bits; what is longer is no offset, and is left to the generic reader
+_MAX_VARINT_BYTES = 9  # 63 bits; longer ones are not offsets: the generic reader reads them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OffsetIndex:
-    """Where the data pages of a column chunk lie: one entry per page, headers included."""
+    """Where the data pages of a column chunk are, with headers: one entry per page."""
 
     offsets: NDArray[np.int64]
     sizes: NDArray[np.int64]
@@ -63,8 +63,8 @@ class OffsetIndex:
 class ColumnIndex:
     """Bounds of the data pages of a column chunk: one entry per page.
 
-    The bounds of a page that `null_pages` marks are empty and mean nothing. Bounds may be
-    truncated: they hold for the page, but need not be values of it.
+    The bounds of a page in `null_pages` are empty and have no meaning. Bounds may be truncated:
+    they hold for the page, but need not be values of it.
     """
 
     null_pages: NDArray[np.bool_]
@@ -84,7 +84,7 @@ def parse_offset_index(buffer: Octets) -> OffsetIndex:
         The page locations, as columns.
 
     Raises:
-        ThriftError: The bytes are no offset index, or its pages are in no order.
+        ThriftError: The bytes are not an offset index, or its pages are not in order.
     """
     data = bytes(buffer)
     locations = _try_regular_locations(data)
@@ -106,7 +106,7 @@ def parse_column_index(buffer: Octets) -> ColumnIndex:
         The bounds, as columns.
 
     Raises:
-        ThriftError: The bytes are no column index, or its lists differ in length.
+        ThriftError: The bytes are not a column index, or its lists differ in length.
     """
     fields, _ = read_struct(buffer)
     null_pages = required_list(fields, 1, bool)
@@ -116,7 +116,7 @@ def parse_column_index(buffer: Octets) -> ColumnIndex:
     lengths = {len(x) for x in (null_pages, min_values, max_values, null_counts) if x is not None}
     if len(lengths) != 1:
         raise ThriftError(f"the lists of the column index differ in length: {sorted(lengths)}")
-    # parquet-java wrote -1 for pages without statistics, and called them all null pages.
+    # parquet-java wrote -1 for pages without statistics, and marked them as null pages.
     if null_counts and min(null_counts) < 0:
         raise ThriftError(f"the column index has a null count of {min(null_counts)}")
     order = required(fields, 4, int)
@@ -139,12 +139,12 @@ def _try_regular_locations(data: bytes) -> NDArray[np.int64] | None:
     octets = np.frombuffer(data, dtype=np.uint8)[start:]
     stops = np.flatnonzero(octets < 0x80) + 1
     num_tokens = count * _TOKENS
-    # A token more than the list has: the end of the struct.
+    # One more token than the list has: the end of the struct.
     if kind != Kind.STRUCT or not 0 < num_tokens < len(stops):
         return None
     starts = np.zeros(num_tokens, dtype=np.int64)
     starts[1:] = stops[: num_tokens - 1]
-    # A token that begins with a byte below 0x80 has no other byte, so this checks lengths as well.
+    # A token that begins with a byte below 0x80 has no other byte, so this checks lengths too.
     headers = octets[starts.reshape(count, _TOKENS)[:, ::2]]
     if (headers != _HEADERS).any() or data[
         start + stops[num_tokens - 1]
@@ -157,7 +157,7 @@ def _try_regular_locations(data: bytes) -> NDArray[np.int64] | None:
 def _try_varints(
     octets: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]
 ) -> NDArray[np.int64] | None:
-    """The zigzag integers at `[starts, stops)`, which lie without gaps; `None` if one is long."""
+    """The zigzag integers at `[starts, stops)`, without gaps; `None` if one is too long."""
     lengths = stops - starts
     if lengths.max() > _MAX_VARINT_BYTES:
         return None

@@ -1,12 +1,12 @@
-"""The schema of a Parquet file as its footer spells it: a flat list, and the tree it stands for.
+"""The schema in the footer of a Parquet file: a flat list, and the tree it encodes.
 
-In: the bytes of a footer (`FileMetaData`). Out: `SchemaElements`: every element with its own bytes,
-the top-level fields with their ranges of elements and of leaf columns, and each leaf with its path
-and its maximum levels. Only fields 1 (version) and 2 (schema) are read: what follows is most of a
-footer, and pyarrow has parsed it already.
+In: the bytes of a footer (`FileMetaData`). Out: `SchemaElements`: every element with its bytes, the
+top-level fields with their ranges of elements and leaf columns, and each leaf with its path and its
+maximum levels. Only fields 1 (version) and 2 (schema) are read: the rest is most of a footer, and
+pyarrow has already parsed it.
 
-The list is the tree in depth-first order, each element saying how many children follow it
-(parquet.thrift, "SchemaElement"); levels are counted along the path as "Nested Encoding" says: one
+The list is the tree in depth-first order; each element gives its number of children
+(parquet.thrift, "SchemaElement"). Levels are counted along the path as in "Nested Encoding": one
 definition level per element that is not REQUIRED, one repetition level per REPEATED one.
 
 Invariants:
@@ -38,10 +38,10 @@ MAX_SCHEMA_DEPTH = 256  # bounds the total length of all paths; Arrow's own form
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaElement:
-    """One node of the schema; `raw` is the element as the file has it.
+    """One node of the schema; `raw` is the encoded element.
 
     `physical_type` is a `PhysicalType` and `converted_type` a `ConvertedType` of the
-    specification, kept as numbers: a newer writer may know more of them.
+    specification, kept as numbers: a newer writer may use others.
     """
 
     raw: bytes
@@ -55,7 +55,7 @@ class SchemaElement:
 
     @property
     def is_group(self) -> bool:
-        """Whether the element holds others instead of values."""
+        """Whether the element contains other elements instead of values."""
         return self.num_children > 0 or self.physical_type is None
 
 
@@ -84,7 +84,7 @@ class TopLevelField:
 class SchemaElements:
     """The schema of one file, or of many. `elements[0]` is the root.
 
-    `source` is what it was parsed from: a footer's first bytes, up to the end of its schema.
+    `source` is what it was parsed from: the footer up to the end of its schema.
     """
 
     version: int
@@ -104,7 +104,7 @@ _recent: deque[SchemaElements] = deque(maxlen=8)
 
 
 def load_schema_elements(footer_bytes: bytes) -> SchemaElements:
-    """The schema of a footer: one parsed lately if it begins with the same bytes.
+    """The schema of a footer; cached if a recent one begins with the same bytes.
 
     Raises:
         ThriftError: As `parse_schema_elements`.
@@ -128,7 +128,7 @@ def parse_schema_elements(footer_bytes: Octets) -> SchemaElements:
 
     Raises:
         NeedMoreData: The bytes end before the schema does.
-        ThriftError: The bytes are no footer, or the list is no tree.
+        ThriftError: The bytes are not a footer, or the list is not a tree.
     """
     before, raw_elements, stop = read_struct_list(footer_bytes, 2)
     elements = tuple(_element(raw, fields) for raw, fields in raw_elements)
@@ -147,7 +147,7 @@ def parse_schema_elements(footer_bytes: Octets) -> SchemaElements:
 def with_children(root: SchemaElement, num_children: int) -> bytes:
     """The bytes of a root like `root` but with `num_children` top-level fields.
 
-    What else a root may carry (a field id, a logical type) means nothing there and is left out.
+    Other fields of a root (a field id, a logical type) have no meaning there and are omitted.
     """
     return write_struct(
         [
@@ -161,7 +161,7 @@ def with_children(root: SchemaElement, num_children: int) -> bytes:
 def _element(raw: bytes, fields: Fields) -> SchemaElement:
     try:
         name = required(fields, 4, bytes).decode()
-        # The root often has no repetition. Elsewhere it is required, and readers take 0 for none.
+        # The root often has no repetition. Elsewhere it is required; readers default to 0.
         repetition = Repetition(optional(fields, 3, int) or 0)
     except ThriftError:
         raise
@@ -184,7 +184,7 @@ def _element(raw: bytes, fields: Fields) -> SchemaElement:
 
 @dataclass(slots=True)
 class _OpenGroup:
-    """A group on the way down: what its children inherit, and how many are still to come."""
+    """A group during the walk: what its children inherit, and how many are still to come."""
 
     children_left: int
     path: tuple[str, ...]
@@ -195,7 +195,7 @@ class _OpenGroup:
 def _walk(
     elements: tuple[SchemaElement, ...],
 ) -> tuple[tuple[TopLevelField, ...], tuple[Leaf, ...]]:
-    """Find fields and leaves: one pass over the list, with a stack of the groups not yet full."""
+    """Find fields and leaves: one pass over the list, with a stack of incomplete groups."""
     fields: list[TopLevelField] = []
     leaves: list[Leaf] = []
     open_groups = [_OpenGroup(elements[0].num_children, (), 0, 0)]
@@ -220,7 +220,7 @@ def _walk(
 def _visit(
     element: SchemaElement, index: int, open_groups: list[_OpenGroup], leaves: list[Leaf]
 ) -> None:
-    """Take the next child of the innermost group: note a leaf, or go down into a group."""
+    """Take the next child of the innermost group: record a leaf, or enter a group."""
     parent = open_groups[-1]
     parent.children_left -= 1
     path = (*parent.path, element.name)

@@ -1,10 +1,9 @@
-"""The closed choices of the Parquet format, under the names of `parquet.thrift`.
+"""The enums of the Parquet format, named as in `parquet.thrift`.
 
 In: the integers found in footers and headers. Out: names for them.
 
-Invariant: the values are the specification's, never ours. A file may hold a number that is not
-listed here (a newer writer): parsers keep such numbers as plain integers where nothing is decided
-by them.
+Invariant: the values are the specification's. A file may contain a number that is not listed here
+(a newer writer): parsers keep it as a plain integer if nothing depends on it.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class PhysicalType(IntEnum):
 
 
 class Repetition(IntEnum):
-    """`FieldRepetitionType`: whether a field is there once, at most once, or many times."""
+    """`FieldRepetitionType`: whether a field occurs once, at most once, or many times."""
 
     REQUIRED = 0
     OPTIONAL = 1
@@ -75,7 +74,7 @@ class PageType(IntEnum):
 
 
 class BoundaryOrder(IntEnum):
-    """`BoundaryOrder`: how the bounds of the pages in a column index follow one another."""
+    """`BoundaryOrder`: how the bounds of the pages in a column index are ordered."""
 
     UNORDERED = 0
     ASCENDING = 1

@@ -1,16 +1,16 @@
-"""Page splice: chosen pages of chosen columns, laid out as a small Parquet file in memory.
+"""Page splice: selected pages of selected columns as a small Parquet file in memory.
 
-In: for each top-level column its schema elements, and for each of its leaves where its pages
-stand. Out: the footer that makes a Parquet file of them, which pyarrow decodes.
+In: for each top-level column its schema elements, and for each of its leaves where its pages are.
+Out: the footer that makes a Parquet file of them, which pyarrow decodes.
 
     PAR1 | dictionary, pages of leaf 0 | dictionary, pages of leaf 1 | ... | footer | length | PAR1
 
-pyarrow has no way to read single pages of a file, but decodes any subset of them laid out so.
-Pages of several row groups stay in as many. Columns may hold different numbers of rows, none at
-all too: the row group says the largest, and columns are read one by one.
+pyarrow cannot read single pages of a file, but decodes any subset of them in this layout. Pages of
+several row groups stay in as many. Columns may have different numbers of rows, even none: the row
+group declares the largest, and columns are read one by one.
 
-The Arrow schema that the writer left in the footer is passed on for these columns, so that a
-column decodes to the type the whole file would give it.
+The writer's Arrow schema in the footer is passed on for these columns, so that a column decodes to
+the same type as in the whole file.
 
 Invariant: pages are copied byte for byte; nothing is decoded here.
 """
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from lm_datafusion.formats.parquet.chunk import ChunkFacts
     from lm_datafusion.formats.parquet.footer import FileFacts
 
-# pyarrow's names where they are not the specification's: it calls LZ4_RAW "LZ4". What it calls
-# "UNKNOWN" is the LZ4 of Hadoop, whose framing is not defined: such chunks are read whole.
+# pyarrow's names differ from the specification's: it calls LZ4_RAW "LZ4". Its "UNKNOWN" is Hadoop's
+# LZ4, whose framing is not defined: such chunks are read whole.
 _CODECS = {codec.name: codec for codec in Codec if codec not in (Codec.LZ4, Codec.LZO)} | {
     "LZ4": Codec.LZ4_RAW
 }
@@ -44,9 +44,9 @@ _CODECS = {codec.name: codec for codec in Codec if codec not in (Codec.LZ4, Code
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplicedLeaf:
-    """Where the pages of one leaf stand in the spliced file, the dictionary page first.
+    """Where the pages of one leaf are in the spliced file, with the dictionary page first.
 
-    `num_values` counts those of data pages.
+    `num_values` counts the values of data pages.
     """
 
     chunk: ChunkFacts
@@ -65,18 +65,18 @@ class SplicedColumn:
 
 
 def can_splice(chunk: ChunkFacts) -> bool:
-    """Whether a chunk's metadata can be written anew."""
+    """Whether a chunk's metadata can be rewritten."""
     is_plain = chunk.tail is None or not chunk.tail.is_encrypted
     return chunk.codec in _CODECS and not chunk.metadata.file_path and is_plain
 
 
 def splice_footer(facts: FileFacts, row_groups: Sequence[Sequence[SplicedColumn]]) -> bytes:
-    """What follows the pages: the footer, its length and the closing magic.
+    """The bytes after the pages: the footer, its length and the closing magic.
 
     Args:
         facts: The file the pages come from.
-        row_groups: What was laid out after the opening magic: by row group the same columns, in
-            the order they will be read.
+        row_groups: The layout after the opening magic: the same columns in each row group, in the
+            order they will be read.
     """
     footer = _footer(facts, row_groups)
     return footer + struct.pack("<I", len(footer)) + MAGIC
@@ -94,13 +94,13 @@ def _column_chunk(leaf: SplicedLeaf) -> bytes:
                 (4, Kind.I32, _CODECS[chunk.codec]),
             ]
         )
-    place = [
+    sizes = [
         (5, Kind.I64, leaf.num_values),
         (6, Kind.I64, leaf.length),
         (7, Kind.I64, leaf.length),
         (9, Kind.I64, leaf.offset),
     ]
-    metadata = chunk.splice_head + write_fields(place, previous_id=4) + STOP
+    metadata = chunk.splice_head + write_fields(sizes, previous_id=4) + STOP
     return write_struct([(2, Kind.I64, leaf.offset), (3, Kind.STRUCT, metadata)])
 
 
@@ -108,13 +108,13 @@ def _encoding(name: str) -> int:
     try:
         return Encoding[name]
     except KeyError:
-        # Readers decide by the page headers; this list is for people.
+        # Readers use the page headers; this list is informational.
         return Encoding.PLAIN
 
 
 def _footer(facts: FileFacts, row_groups: Sequence[Sequence[SplicedColumn]]) -> bytes:
     indices = tuple(column.column for column in row_groups[0])
-    # What is the same in every splice is written once.
+    # The parts that are the same in every splice are cached.
     before = facts.remember(("splice before", indices), lambda: _schema_fields(facts, indices))
     after = facts.remember(("splice after", indices), lambda: _writer_fields(facts, indices))
     counts = [max((column.row_count for column in columns), default=0) for columns in row_groups]
@@ -148,7 +148,7 @@ def _schema_fields(facts: FileFacts, columns: tuple[int, ...]) -> bytes:
 
 
 def _writer_fields(facts: FileFacts, columns: tuple[int, ...]) -> bytes:
-    """The last fields of a footer, behind the row groups: what the writer tells of itself."""
+    """The last fields of a footer, after the row groups: the writer's schema and name."""
     fields: list[tuple[int, Kind, Any]] = []
     arrow_schema = _arrow_schema(facts, columns)
     if arrow_schema is not None:
@@ -160,7 +160,7 @@ def _writer_fields(facts: FileFacts, columns: tuple[int, ...]) -> bytes:
 
 
 def _arrow_schema(facts: FileFacts, columns: tuple[int, ...]) -> bytes | None:
-    """The writer's Arrow schema, cut down to some columns; None if it left none."""
+    """The writer's Arrow schema, restricted to some columns; None if there is none."""
     original = facts.writer_schema
     if original is None:
         return None
@@ -169,7 +169,7 @@ def _arrow_schema(facts: FileFacts, columns: tuple[int, ...]) -> bytes | None:
 
 
 def _decodable(facts: FileFacts, column: int, field: pa.Field) -> pa.Field:
-    """A field as PyArrow can decode it: it makes no dictionary of pages in a delta encoding."""
+    """A field that PyArrow can decode: it cannot read delta-encoded pages as a dictionary."""
     if not pa.types.is_dictionary(field.type):
         return field
     groups = range(facts.num_row_groups)

@@ -1,20 +1,21 @@
-"""Any column, decoded by PyArrow: nested ones, rare types, everything without kernels.
+"""Decodes any column with PyArrow: nested ones, rare types, everything without kernels.
 
 In: a top-level column of a row group and the rows wanted. Out: exactly those rows.
 
-1. The rows wanted grow to whole pages; for a nested column to rows where the pages of all its
-   leaves begin and end together.
+1. The rows wanted are extended to whole pages; for a nested column, to rows at which the pages of
+   all its leaves are aligned.
 2. The pages are fetched, spliced into a small Parquet file in memory, and decoded by PyArrow.
-3. What cannot be spliced, or does not decode to the rows it should, is read whole through PyArrow.
-   If that fails too, the file is corrupt.
-4. Of what was decoded, the rows wanted are kept. Text is checked to be valid UTF-8: PyArrow does
-   not look, and DataFusion trusts what it is given.
+3. A chunk that cannot be spliced, or does not decode to the expected rows, is read whole by
+   PyArrow. If that fails too, the file is corrupt.
+4. The rows wanted are selected. Text is checked to be valid UTF-8: PyArrow does not check it, and
+   DataFusion trusts its input.
 
 Invariant: the values are those of exactly the rows asked for, in order.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -23,7 +24,8 @@ import pyarrow.compute as pc
 
 from lm_datafusion.errors import CorruptFileError, LateError, UnsupportedFeatureError
 from lm_datafusion.formats.parquet.footer import open_reader
-from lm_datafusion.formats.parquet.page_header import parse_page_header, walk_page_headers
+from lm_datafusion.formats.parquet.page_checks import BadPage, check_pages, largest_page_bytes
+from lm_datafusion.formats.parquet.page_header import parse_page_header
 from lm_datafusion.formats.parquet.spec import MAGIC
 from lm_datafusion.formats.parquet.splice import (
     SplicedColumn,
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
 
     Values: TypeAlias = pa.Array | pa.ChunkedArray
 
-# What PyArrow and our own parsers raise for pages that are not as they should be.
+# What PyArrow and our parsers raise for invalid pages.
 _NOT_SPLICED = (pa.ArrowException, OSError, ThriftError, ValueError, NotImplementedError)
 
 
@@ -63,15 +65,18 @@ class SpliceDecoder:
         column: int,
         files: tuple[OpenFile, OpenFile],
         metrics: ScanMetrics,
+        *,
+        verify_checksums: bool = False,
     ) -> None:
         """Prepares to decode.
 
         Args:
             facts: The file.
-            row_group: Which row group.
-            column: Which top-level column.
-            files: Where pages come from, and the same for what counts as metadata.
+            row_group: The row group.
+            column: The top-level column.
+            files: Where pages come from, and the same for reads that count as metadata.
             metrics: Counts bytes, and chunks that are read whole.
+            verify_checksums: Whether to verify the checksums of pages.
         """
         self._facts = facts
         self._row_group = row_group
@@ -80,20 +85,21 @@ class SpliceDecoder:
         self._metrics = metrics
         self._chunks = facts.chunks_of(row_group, column)
         self._row_count = facts.row_count(row_group)
+        self._verify = verify_checksums
         self.rows_decoded = 0
 
     def read(
         self, locations: Sequence[PageLocations] | None, rows: RowSelection, *, whole: bool = False
     ) -> Values:
-        """Values of rows, in the type that the file has them in.
+        """Values of rows, in the type of the file.
 
         Args:
-            locations: The pages of each leaf; None where they are not known.
+            locations: The pages of each leaf; None if unknown.
             rows: Rows of the row group.
             whole: Whether to read whole chunks without trying to splice.
 
         Raises:
-            CorruptFileError: Pages that PyArrow's own reader cannot decode either.
+            CorruptFileError: PyArrow's own reader cannot decode the pages either.
         """
         values, covered = None, RowSelection.all(self._row_count)
         if self._chunks and all(map(can_splice, self._chunks)) and not whole:
@@ -108,7 +114,7 @@ class SpliceDecoder:
         return self._as_stored(select_values(single, rows.relative_to(covered)))
 
     def _as_stored(self, values: Values) -> Values:
-        """Values with a dictionary, where the file says so and PyArrow cannot make one."""
+        """Dictionary-encodes values if the file has that type and PyArrow cannot decode to it."""
         stored = self._facts.schema.field(self._column).type
         if not pa.types.is_dictionary(stored) or pa.types.is_dictionary(values.type):
             return values
@@ -117,7 +123,7 @@ class SpliceDecoder:
     def _try_splice(
         self, locations: Sequence[PageLocations] | None, covered: RowSelection
     ) -> pa.ChunkedArray | None:
-        """The values of the pages that rows cover; None if they do not decode to those rows."""
+        """The values of the covered pages; None if they do not decode to the covered rows."""
         try:
             values = self._splice(locations, covered)
         except _NOT_SPLICED as error:
@@ -148,8 +154,7 @@ class SpliceDecoder:
         view = space.data
         view[: len(MAGIC)] = MAGIC
         self._file.fetch_into(wanted, view[len(MAGIC) :])
-        if locations is None or covered.selects_all():
-            _check_ends(view[len(MAGIC) :], [leaf[0].length for leaf in ranges])
+        self._check_pages(view[len(MAGIC) :], wanted)
         leaves = []
         position = len(MAGIC)
         for chunk, leaf, count in zip(self._chunks, ranges, counts, strict=True):
@@ -167,10 +172,36 @@ class SpliceDecoder:
         footer = splice_footer(self._facts, [[spliced]])
         return open_reader(pa.py_buffer(b"".join([view, footer]))).read_column(0)
 
+    def _check_pages(self, view: memoryview, ranges: Sequence[ByteRange]) -> None:
+        """Checks the pages of ranges, which are back to back in `view`.
+
+        Raises:
+            CorruptFileError: A page must not be decoded.
+            ThriftError: A range does not end with its last page; old writers give too few bytes.
+        """
+        largest_bytes, start = largest_page_bytes(self._chunks), 0
+        for byte_range in ranges:
+            pages = view[start : start + byte_range.length]
+            try:
+                check_pages(pages, largest_bytes=largest_bytes, verify=self._verify)
+            except BadPage as error:
+                raise self._corrupt(str(error), byte_range.offset + error.offset) from error
+            start += byte_range.length
+
+    def _check_chunks(self) -> None:
+        """Checks all pages that can be found before PyArrow reads them."""
+        size_bytes = self._file.version.size_bytes
+        for byte_range in [chunk.byte_range for chunk in self._chunks]:
+            if byte_range.offset < 0 or byte_range.length < 0 or byte_range.stop > size_bytes:
+                continue
+            data = self._file.fetch_ranges([byte_range])[0]
+            with contextlib.suppress(ThriftError):
+                self._check_pages(memoryview(data), [byte_range])
+
     def _page_ranges(
         self, chunk: ChunkFacts, pages: PageLocations, mask: npt.NDArray[np.bool_]
     ) -> list[ByteRange]:
-        """Byte ranges of the chosen pages, and before them the dictionary page if they need it."""
+        """Byte ranges of the chosen pages, preceded by the dictionary page if they need it."""
         if not mask.any():
             return []
         start = chunk.byte_range.offset
@@ -189,10 +220,12 @@ class SpliceDecoder:
         self._metrics.add_fallback(field.name)
         self._metrics.add(bytes_scanned=sum(c.byte_range.length for c in self._chunks))
         path = self._facts.version.path
+        self._check_chunks()
         try:
             leaves = list(range(field.first_leaf, field.stop_leaf))
             with self._file.arrow_file() as source:
-                table = open_reader(source).read_row_group(self._row_group, column_indices=leaves)
+                reader = open_reader(source, verify_checksums=self._verify)
+                table = reader.read_row_group(self._row_group, column_indices=leaves)
             values = table.column(0)
         except LateError:
             raise
@@ -218,8 +251,8 @@ class SpliceDecoder:
         except pa.ArrowException as error:
             raise self._corrupt(f"encountered non UTF-8 data: {error}") from error
 
-    def _corrupt(self, message: str) -> CorruptFileError:
-        start = self._chunks[0].byte_range.offset if self._chunks else None
+    def _corrupt(self, message: str, offset: int | None = None) -> CorruptFileError:
+        start = self._chunks[0].byte_range.offset if self._chunks and offset is None else offset
         return CorruptFileError(
             message,
             path=self._facts.version.path,
@@ -244,7 +277,7 @@ def _has_text(data_type: pa.DataType) -> bool:
 
 
 def _codes_fit(values: pa.ChunkedArray) -> bool:
-    """Whether every code is one of its dictionary: PyArrow looks only when it decodes values."""
+    """Whether every code is in its dictionary: PyArrow checks only when it decodes values."""
     if not pa.types.is_dictionary(values.type):
         return True
     for chunk in values.chunks:
@@ -256,7 +289,7 @@ def _codes_fit(values: pa.ChunkedArray) -> bool:
 
 
 def _coverage(rows: RowSelection, locations: Sequence[PageLocations]) -> RowSelection:
-    """The fewest rows that hold `rows` and only whole pages of every leaf."""
+    """The fewest rows that contain `rows` and only whole pages of every leaf."""
     covered = rows
     while True:
         grown = covered
@@ -265,15 +298,6 @@ def _coverage(rows: RowSelection, locations: Sequence[PageLocations]) -> RowSele
         if len(locations) == 1 or grown == covered:
             return grown
         covered = grown
-
-
-def _check_ends(view: memoryview, lengths: Sequence[int]) -> None:
-    """Raises unless each chunk ends where its last page does; old writers say too little."""
-    start = 0
-    for length in lengths:
-        for _ in walk_page_headers(view[start : start + length]):
-            pass
-        start += length
 
 
 def _count_values(buffer: memoryview) -> int:

@@ -3,22 +3,22 @@
 In: file facts, and the constants a file has for columns it does not store. Out: bounds and null
 counts of row groups and of page ranges, and what bloom filters rule out.
 
-Page ranges: columns have different page boundaries. The boundaries of all columns asked about
-are merged; each range then lies in exactly one page of each column, and takes its bounds.
+Page ranges: columns have different page boundaries. The boundaries of all requested columns are
+merged; each range then lies in exactly one page of each column, and has its bounds.
 
-Traps: pyarrow leaves out row-group bounds it knows to be wrong (strings in signed order, old
-writers). A column index of text, bytes or unsigned numbers has the same trap and no such
-check, so it is used only where pyarrow vouches for the row group's own bounds.
+Traps: pyarrow omits row group bounds that it knows to be wrong (strings in signed order, old
+writers). A column index of text, bytes or unsigned numbers has the same trap and no such check, so
+it is used only if pyarrow returns the bounds of the row group.
 
-NaN: pyarrow shows neither the writer's count of NaN nor bounds in IEEE 754's total order, in
-which minimum and maximum are of the numbers, or NaN where there are none. Both are read from the
-footer. A count that does not fit the number of values or the bounds is not used.
+NaN: pyarrow exposes neither the writer's NaN count nor bounds in IEEE 754's total order, in which
+minimum and maximum are numbers, or NaN if there are none. Both are read from the footer. A count
+that does not fit the number of values or the bounds is not used.
 
-Contradictions: statistics that contradict each other are no statistics. A minimum above its
-maximum, more nulls than values, bounds of nulls only, a chunk of another length than its row group,
-pages whose nulls do not add up to those of the chunk or whose bounds go beyond its bounds.
+Contradictions: statistics that contradict each other are not used: a minimum above its maximum,
+more nulls than values, bounds without values, a chunk of another length than its row group, pages
+whose nulls do not add up to those of the chunk or whose bounds exceed its bounds.
 
-Invariant: what is not known is null, or `UNKNOWN_COUNT`; see `pruning.statistics`.
+Invariant: unknown is null, or `UNKNOWN_COUNT`; see `pruning.statistics`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 class ConstantStatistics(UnknownStatistics):
-    """Containers with the same value in every row of some columns: partitions, missing columns."""
+    """Containers in which some columns are constant: partitions, missing columns."""
 
     def __init__(
         self, row_counts: npt.NDArray[np.int64], constants: Mapping[str, pa.Scalar]
@@ -90,7 +90,7 @@ class _Bounds(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """What they hold."""
+        """Their size."""
         return sum(array.nbytes for array in self if array is not None)
 
 
@@ -138,7 +138,7 @@ class RowGroupStatistics(ConstantStatistics):
     def _chosen(self, bounds: pa.Array | None) -> pa.Array | None:
         return bounds if bounds is None or self._is_whole else bounds.take(self._row_groups)
 
-    # Of all row groups, for the facts to keep: a table is asked about the same columns again.
+    # For all row groups, cached in the facts: a table is often queried by the same columns.
 
     def _all_nulls(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:
         chunks = self._all_chunks(column)
@@ -231,7 +231,7 @@ class PageStatistics(ConstantStatistics):
         return self._bounds_once(column).upper
 
     def null_counts(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:
-        """Zero, all rows or unknown: a range may be a part of a page."""
+        """Zero, all rows or unknown: a range may be part of a page."""
         if column[0] in self._constants:
             return super().null_counts(column)
         if column not in self._first_rows:
@@ -253,7 +253,7 @@ class PageStatistics(ConstantStatistics):
         return result
 
     def nan_counts(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:
-        """Zero where the whole chunk has no NaN; not known otherwise."""
+        """Zero if the whole chunk has no NaN; unknown otherwise."""
         chunk = self._chunks.get(column)
         is_float = chunk is not None and pa.types.is_floating(self._facts.leaf_type(column))
         if chunk is None or not is_float or _nan_count(chunk) != 0:
@@ -295,7 +295,7 @@ class PageStatistics(ConstantStatistics):
 
 
 class BloomFilterStatistics(UnknownStatistics):
-    """One row group, through the bloom filters of its columns."""
+    """One row group, by the bloom filters of its columns."""
 
     def __init__(
         self,
@@ -311,7 +311,7 @@ class BloomFilterStatistics(UnknownStatistics):
         self._constants = constants
 
     def has_filter(self, column: ColumnPath) -> bool:
-        """Whether the column has a bloom filter here."""
+        """Whether the column has a bloom filter in this row group."""
         chunk = self._chunk(column)
         return chunk is not None and bool(chunk.metadata.bloom_filter_offset)
 
@@ -320,7 +320,7 @@ class BloomFilterStatistics(UnknownStatistics):
         return None if leaf is None else self._facts.chunk(self._row_group, leaf)
 
     def may_contain(self, column: ColumnPath, values: pa.Array) -> npt.NDArray[np.bool_] | None:
-        """Whether the bloom filter lets any of the values through."""
+        """Whether the bloom filter may contain any of the values."""
         chunk = self._chunk(column)
         if chunk is None or not chunk.metadata.bloom_filter_offset:
             return None
@@ -336,7 +336,7 @@ class BloomFilterStatistics(UnknownStatistics):
 
 
 def logical_type(facts: FileFacts, column: ColumnPath) -> str:
-    """Pyarrow's print of a leaf's logical type."""
+    """A leaf's logical type, as printed by pyarrow."""
     leaf = facts.leaf_index(column)
     return "" if leaf is None else str(facts.metadata.schema.column(leaf).logical_type)
 
@@ -352,7 +352,7 @@ def _decoded(raw: Sequence[tuple[Any, Any]], physical_type: str, data_type: pa.D
 
 
 def _raw_bounds(chunk: ChunkFacts) -> tuple[Any, Any]:
-    """Minimum and maximum as they are stored, where pyarrow vouches for them."""
+    """Minimum and maximum as stored, if pyarrow returns them."""
     statistics = chunk.statistics
     if statistics is None or not statistics.has_min_max or _is_contradictory(chunk, statistics):
         return None, None
@@ -360,7 +360,7 @@ def _raw_bounds(chunk: ChunkFacts) -> tuple[Any, Any]:
 
 
 def _total_order_bounds(chunk: ChunkFacts) -> tuple[Any, Any]:
-    """As `_raw_bounds`, of a chunk whose bounds pyarrow does not show."""
+    """As `_raw_bounds`, for a chunk whose bounds pyarrow does not expose."""
     tail = chunk.tail
     if tail is None or tail.plain_bounds is None or chunk.statistics is None:
         return None, None
@@ -376,7 +376,7 @@ def _float_bound(chunk: ChunkFacts, bound: bytes) -> Any:
 
 
 def _nan_count(chunk: ChunkFacts) -> int:
-    """NaN in a chunk of floats, if what the footer says of them can be."""
+    """The number of NaN in a chunk of floats, if the footer's count is plausible."""
     tail = chunk.tail
     if tail is None or tail.nan_count is None:
         return UNKNOWN_COUNT
@@ -399,10 +399,8 @@ def _null_count(chunk: ChunkFacts) -> int:
 
 
 def _is_contradictory(chunk: ChunkFacts, statistics: pq.Statistics) -> bool:
-    """Whether the counts of a chunk cannot be, or not with each other or with its bounds."""
+    """Whether the counts of a chunk contradict each other or its bounds."""
     count = int(chunk.metadata.num_values)
-    if chunk.is_flat and count != chunk.row_count:
-        return True
     if not statistics.has_null_count:
         return False
     nulls = int(statistics.null_count)

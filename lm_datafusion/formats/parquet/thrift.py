@@ -1,18 +1,18 @@
-"""The Thrift compact protocol, the language of every Parquet footer, header and index.
+"""The Thrift compact protocol, the encoding of every Parquet footer, header and index.
 
-In: bytes. Out: a struct as `dict[field id, value]` and the offset of the byte after it; or, the
-other way round, fields in, bytes out. No file is touched here.
+In: bytes. Out: a struct as `dict[field id, value]` and the offset of the byte after it; or, in
+reverse, fields in, bytes out. No file is touched here.
 
 Values are plain Python: `bool`, `int`, `float`, `bytes`, `list`, and `dict` for nested structs.
 Section names cited below are those of "Thrift compact protocol encoding"
 (thrift-compact-protocol.md).
 
-Why one recursive function and no class per token: a token costs about 0.25 microseconds this way,
-and one end-of-buffer test per struct (the `IndexError` of the outermost call) serves them all.
+Why one recursive function and no class per token: this way a token costs about 0.25 microseconds,
+and one end-of-buffer test per struct (the `IndexError` of the outermost call) covers all tokens.
 
 Invariants:
 * Malformed input raises `ThriftError` and nothing else, in time and memory linear in the input: a
-  list never has more elements than bytes are left, and nesting is bounded.
+  list never has more elements than there are bytes left, and nesting is bounded.
 * Every proper prefix of a well-formed struct raises `NeedMoreData`.
 """
 
@@ -34,7 +34,7 @@ MAX_LENGTH = 2**31 - 1  # "Binary encoding", "List and Set": sizes are non-negat
 
 
 class ThriftError(ValueError):
-    """Bytes that are no such structure. Callers add path and column, or fail open."""
+    """The bytes are not valid Thrift. Callers add path and column, or fail open."""
 
 
 class NeedMoreData(ThriftError):  # noqa: N818 arrow-rs' name: a request to the caller, not yet a fault
@@ -63,7 +63,7 @@ def read_struct(buffer: Octets, offset: int = 0) -> tuple[Fields, int]:
     """Read the struct that begins at `offset`.
 
     Args:
-        buffer: Anything that holds bytes, and may hold more after the struct.
+        buffer: Any bytes; more may follow the struct.
         offset: Where the struct begins.
 
     Returns:
@@ -71,7 +71,7 @@ def read_struct(buffer: Octets, offset: int = 0) -> tuple[Fields, int]:
 
     Raises:
         NeedMoreData: The buffer ends inside the struct.
-        ThriftError: The bytes are no struct.
+        ThriftError: The bytes are not a struct.
 
     >>> read_struct(bytes([0x15, 0x04, 0x16, 0x01, 0x00]))
     ({1: 2, 2: -1}, 5)
@@ -90,11 +90,11 @@ def skip_struct(buffer: Octets, offset: int = 0) -> int:
 def read_struct_list(
     buffer: Octets, field_id: int
 ) -> tuple[Fields, list[tuple[bytes, Fields]], int]:
-    """Read a struct up to and including one list of structs, keeping each element's own bytes.
+    """Read a struct up to and including one list of structs, keeping the bytes of each element.
 
     Args:
-        buffer: Bytes that begin with the struct; what follows the list is not looked at.
-        field_id: The field that is the list.
+        buffer: Bytes that begin with the struct; nothing after the list is read.
+        field_id: The field of the list.
 
     Returns:
         The fields before the list, for each element its bytes and its fields, and the offset of
@@ -102,7 +102,7 @@ def read_struct_list(
 
     Raises:
         NeedMoreData: The buffer ends before the list does.
-        ThriftError: The bytes are no struct, or it has no such list.
+        ThriftError: The bytes are not a struct, or it has no such list.
     """
     try:
         return _read_until_list(_octets(buffer, 0), field_id)
@@ -119,7 +119,7 @@ def read_list_header(buffer: Octets, offset: int) -> tuple[int, int, int]:
 
 
 def required(fields: Fields, field_id: int, kind: type[T]) -> T:
-    """The field's value, which must be there and be a `kind`; `ThriftError` otherwise."""
+    """The field's value, which must be present and a `kind`; `ThriftError` otherwise."""
     value = fields.get(field_id)
     if type(value) is not kind:
         raise ThriftError(
@@ -129,14 +129,14 @@ def required(fields: Fields, field_id: int, kind: type[T]) -> T:
 
 
 def optional(fields: Fields, field_id: int, kind: type[T]) -> T | None:
-    """The field's value or `None`; `ThriftError` if it is there and no `kind`."""
+    """The field's value or `None`; `ThriftError` if it is present but not a `kind`."""
     return required(fields, field_id, kind) if field_id in fields else None
 
 
 def required_list(fields: Fields, field_id: int, kind: type[T]) -> list[T]:
     """The field's list, whose elements must be `kind`s; `ThriftError` otherwise."""
     values: list[T] = required(fields, field_id, list)
-    # A list has one element type for all ("List and Set"), so the first speaks for the others.
+    # All elements of a list have one type ("List and Set"), so checking the first is enough.
     if values and type(values[0]) is not kind:
         raise ThriftError(f"field {field_id} should be a list of {kind.__name__}")
     return values
@@ -151,7 +151,7 @@ def _octets(buffer: Octets, offset: int) -> bytes | memoryview:
     """The buffer as something whose elements are integers from 0 to 255."""
     if offset < 0:
         raise ThriftError(f"offset {offset} is negative")
-    # Foreign buffers may call their elements signed (those of pyarrow do): cast.
+    # Other buffers may have signed elements (pyarrow's do): cast.
     return buffer if type(buffer) is bytes else memoryview(buffer).cast("B")
 
 
@@ -218,12 +218,12 @@ def _read_binary(data: bytes | memoryview, pos: int, _depth: int) -> tuple[bytes
         pos += 1
     else:
         size, pos = _read_size(data, pos)
-    # Too short a slice is found out at the next byte: no struct ends with a value.
+    # A slice that is too short fails at the next byte: no struct ends with a value.
     return bytes(data[pos : pos + size]), pos + size
 
 
 def _read_size(data: bytes | memoryview, pos: int) -> tuple[int, int]:
-    """Read a number of bytes, or of elements, of which each takes a byte or more."""
+    """Read a number of bytes, or of elements that each take at least a byte."""
     size, pos = _read_varint(data, pos)
     if size > MAX_LENGTH:
         raise ThriftError(f"size {size} before byte {pos} is above {MAX_LENGTH}")
@@ -233,7 +233,7 @@ def _read_size(data: bytes | memoryview, pos: int) -> tuple[int, int]:
 
 
 def _read_bools(data: bytes | memoryview, pos: int, count: int) -> tuple[list[bool], int]:
-    """Read bool elements: true is 1; false is 2 as libraries write it, 0 as the text says."""
+    """Read bool elements: true is 1; false is 2 in practice, 0 in the specification."""
     if pos + count > len(data):
         raise IndexError
     raw = bytes(data[pos : pos + count])
@@ -281,8 +281,8 @@ def _read_nothing(data: bytes | memoryview, pos: int, _depth: int) -> NoReturn:
     raise ThriftError(f"the type of the value at byte {pos} of {len(data)} is not in Parquet")
 
 
-# By the number of the type. Bools (1, 2) are read where they stand, in fields and in lists; no
-# structure of Parquet has a map (11) or a UUID (13).
+# By type number. Bools (1, 2) are read inline, in fields and in lists; no Parquet structure has a
+# map (11) or a UUID (13).
 _READERS: tuple[Callable[[bytes | memoryview, int, int], tuple[Any, int]], ...] = (
     *(_read_nothing, _read_nothing, _read_nothing, _read_i8),
     *(_read_integer, _read_integer, _read_integer, _read_double),
@@ -339,9 +339,9 @@ def write_struct(fields: Iterable[tuple[int, Kind, Any]]) -> bytes:
     """Write a struct.
 
     Args:
-        fields: Field id, type and value of each field, best by ascending id. The value of a
-            `STRUCT` is its bytes, so that structs taken from a file are embedded as they are; the
-            value of a `LIST` is a pair of element type and elements.
+        fields: Field id, type and value of each field, preferably by ascending id. The value of a
+            `STRUCT` is its bytes, so that structs from a file are embedded unchanged; the value of
+            a `LIST` is a pair of element type and elements.
 
     Returns:
         The struct's bytes.

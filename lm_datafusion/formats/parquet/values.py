@@ -1,12 +1,12 @@
-"""Decoded values: the selected ones of them, and text in the layouts PyArrow can work on.
+"""Selects decoded values, and converts text to layouts that PyArrow supports.
 
 In: an array and a selection over its rows. Out: the selected values.
 
 Measured with `tests/benchmark/bench_selection.py`: `take` wins for a few rows in a hundred,
 `filter` for short runs, slices for long ones.
 
-Invariant: `len(result) == selection.row_count`; the order of rows is kept. A small result does
-not keep the memory of a large array alive.
+Invariant: `len(result) == selection.row_count`; row order is kept. A small result does not keep
+the memory of a large array alive.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Values: TypeAlias = pa.Array | pa.ChunkedArray
 
 SPARSE_FRACTION = 0.02
-# Below this share a slice is copied, so that it does not hold on to the rest.
+# Below this share a slice is copied, so that it does not keep the rest alive.
 OWN_MEMORY_FRACTION = 0.25
 
 
@@ -37,7 +37,7 @@ def select_values(values: Values, selection: RowSelection) -> Values:
         return take_values(values, pa.array(selection.to_indices().astype(np.int32)))
     share = selection.row_count / selection.total_rows
     is_in_chunks = isinstance(values, pa.ChunkedArray)
-    # Arrow takes from chunks by putting them together, dictionaries too.
+    # Arrow's `take` concatenates chunks first, including dictionaries.
     if share < SPARSE_FRACTION and not (is_in_chunks and pa.types.is_dictionary(values.type)):
         return values.take(pa.array(selection.to_indices()))
     if selection.strategy() is RowSelectionStrategy.MASK or is_in_chunks:
@@ -64,7 +64,7 @@ def take_values(values: Values, rows: pa.Array) -> Values:
 
 
 def without_views(values: Values) -> Values:
-    """Views as plain text or bytes, also inside of nested types: PyArrow cannot filter them."""
+    """Views as plain text or bytes, also in nested types: PyArrow cannot filter views."""
     plain = _plain_type(values.type)
     return values if plain == values.type else values.cast(plain)
 
@@ -99,7 +99,7 @@ def _is_view(data_type: pa.DataType) -> bool:
 
 
 def _packed(selection: RowSelection) -> pa.Array:
-    # Packed here: `pa.array` of booleans takes twenty times as long.
+    # Packing here is twenty times as fast as `pa.array` of booleans.
     mask = selection.to_mask()
     bits = np.packbits(mask, bitorder="little")
     return pa.Array.from_buffers(pa.bool_(), len(mask), [None, pa.py_buffer(bits)])

@@ -1,4 +1,4 @@
-"""Sort keys: values that compare as DataFusion sorts, and the best key a container can hold.
+"""Sort keys: values in DataFusion's sort order, and the best key a container can hold.
 
 In: values and bounds of a column. Out: keys, best keys and spans of keys.
 

@@ -1,11 +1,11 @@
 """The best sort key that a container can hold, and the order in which containers are visited.
 
-In: bounds and null counts of containers, and which rows come first. Out: a `BestKey` per
-container, and keys to sort containers by.
+In: bounds and null counts of containers, and the requested order. Out: a `BestKey` per container,
+and keys to sort containers by.
 
-Floats have no bounds here: theirs leave NaN out, and a NaN sorts before or behind every number.
+Bounds of floats are not used: they ignore NaN, which sorts before or after every number.
 
-Invariant: no row of a container comes before its best key. What cannot be used is unknown.
+Invariant: no row of a container sorts before its best key. Unusable bounds are unknown.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def best_keys(
     Args:
         statistics: Of the containers.
         first: Which rows come first.
-        data_type: The type that the table gives the column.
+        data_type: The type of the column in the table.
         metrics: Counts statistics that cannot be read.
     """
     try:
@@ -55,7 +55,7 @@ def _best_keys(
     if nulls is None:
         return [BestKey(is_known=value is not None, value=value) for value in known]
     return [
-        # Of a container that holds nulls only, all is known.
+        # A container with only nulls is fully known.
         BestKey(
             is_known=value is not None or null_count == row_count,
             value=value if null_count != row_count else None,
@@ -68,13 +68,13 @@ def _best_keys(
 
 
 def visit_key(best: BestKey, first: FirstRows, position: float) -> VisitKey:
-    """What containers are sorted by: the one that can hold the best row comes first.
+    """The key to sort containers by: the one that can hold the best row comes first.
 
     Args:
-        best: What the container can hold.
+        best: The best key the container can hold.
         first: Which rows come first.
-        position: Where it is among containers that are as good; in a file sorted the other way,
-            the better of those is the last.
+        position: Breaks ties between equally good containers; in a file sorted the other way, the
+            last of them is the best.
     """
     tie = -position if first.descending else position
     if not best.is_known:
@@ -91,7 +91,7 @@ def _backwards(value: KeyValue) -> KeyValue | _Backwards:
 
 
 class _Backwards:
-    """Bytes that sort the other way round."""
+    """Bytes that sort in reverse."""
 
     __slots__ = ("value",)
 

@@ -1,11 +1,11 @@
 """Values in a form that sorts as DataFusion sorts them.
 
-In: an array of any type with an order. Out: whole numbers, bytes or decimals, nulls kept, whose
-order is DataFusion's order of the values.
+In: an array of any ordered type. Out: integers, bytes or decimals, with nulls kept, that sort as
+DataFusion sorts the values.
 
-* Floats become the whole numbers that IEEE 754's total order compares: -NaN, -inf, -0.0, 0.0,
-  inf, NaN. PyArrow's own sort puts every NaN at the end.
-* Text and bytes become bytes; dates, times and booleans their numbers.
+* Floats become the integers that IEEE 754's total order compares: -NaN, -inf, -0.0, 0.0, inf, NaN.
+  PyArrow's sort puts every NaN at the end.
+* Text and bytes become bytes; dates, times and booleans become integers.
 
 Invariant: `a` sorts before `b` if and only if its sort value is smaller.
 """
@@ -29,7 +29,7 @@ _WHOLE_NUMBERS = {32: pa.int32(), 64: pa.int64()}
 
 
 def has_sort_values(data_type: pa.DataType) -> bool:
-    """Whether values of a type can be put in order here."""
+    """Whether values of a type have sort values."""
     types = pa.types
     if types.is_dictionary(data_type):
         return has_sort_values(data_type.value_type)
@@ -51,11 +51,11 @@ def to_sort_values(values: Values) -> pa.Array:
     """The sort values of an array.
 
     Raises:
-        TypeError: A type without an order; see `has_sort_values`.
+        TypeError: The type has no order; see `has_sort_values`.
     """
     if isinstance(values, pa.ChunkedArray):
         parts = [to_sort_values(chunk) for chunk in values.chunks]
-        # The empty one has the type, where there is no chunk.
+        # The empty array provides the type if there is no chunk.
         return pa.concat_arrays([*parts, to_sort_values(pa.array([], values.type))])
     data_type, types = values.type, pa.types
     if not has_sort_values(data_type):
@@ -77,10 +77,10 @@ def to_sort_values(values: Values) -> pa.Array:
 
 
 def from_sort_value(scalar: pa.Scalar, data_type: pa.DataType) -> pa.Scalar:
-    """The value that a sort value stands for, of text, bytes, whole numbers, dates and times.
+    """The value of a sort value, for text, bytes, integers, dates and times.
 
     Raises:
-        ValueError: A type whose sort values are no values of it.
+        ValueError: The type cannot be restored from its sort values.
     """
     if pa.types.is_dictionary(data_type):
         data_type = data_type.value_type
@@ -95,9 +95,9 @@ def from_sort_value(scalar: pa.Scalar, data_type: pa.DataType) -> pa.Scalar:
 
 
 def bounds_to_sort_values(bounds: pa.Array | None, data_type: pa.DataType) -> pa.Array | None:
-    """Bounds of a column as sort values of the type the table gives it; None where unknown.
+    """Bounds of a column as sort values of its type in the table; None where unknown.
 
-    A float's bounds leave NaN out, and a NaN sorts before or behind all numbers: no bound.
+    Bounds of floats ignore NaN, which sorts before or after all numbers, so they are not used.
     """
     if pa.types.is_dictionary(data_type):
         data_type = data_type.value_type
@@ -114,7 +114,7 @@ def bounds_to_sort_values(bounds: pa.Array | None, data_type: pa.DataType) -> pa
 
 
 def _total_order(values: pa.Array) -> pa.Array:
-    """Floats as signed whole numbers: of the negative ones, all bits but the sign flipped."""
+    """Floats as signed integers; negative ones have all bits but the sign flipped."""
     if values.type == pa.float16():
         values = values.cast(pa.float32())
     numbers = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False)

@@ -1,8 +1,8 @@
 """The keys that containers span, and the order that their bounds prove.
 
-In: statistics of containers, in the order of the table. Out: `Span`s; a `KnownOrder` of those.
+In: statistics of containers, in table order. Out: `Span`s, and the `KnownOrder` they prove.
 
-Invariant: what is called proven follows from bounds; bounds that cannot be read are unknown.
+Invariant: only bounds prove an order; bounds that cannot be read are unknown.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """The keys of one container: bounds are None where they are unknown."""
+    """The keys of one container; unknown bounds are None."""
 
-    place: str
+    location: str
     low: KeyValue | None
     high: KeyValue | None
     may_hold_null: bool
@@ -35,12 +35,12 @@ class Span:
 
     @property
     def is_open(self) -> bool:
-        """Whether it may hold a value that no bound tells."""
+        """Whether it may hold a value without a known bound."""
         return self.may_hold_value and (self.low is None or self.high is None)
 
 
 def spans_of(
-    statistics: PruningStatistics, column: str, data_type: pa.DataType, places: Sequence[str]
+    statistics: PruningStatistics, column: str, data_type: pa.DataType, locations: Sequence[str]
 ) -> list[Span]:
     """The spans of containers that hold rows."""
     count = statistics.num_containers
@@ -53,14 +53,14 @@ def spans_of(
         lows = highs = nulls = None
     return [
         Span(
-            place=place,
+            location=location,
             low=low,
             high=high,
             may_hold_null=null_count != 0,
             may_hold_value=null_count != row_count,
         )
-        for place, low, high, null_count, row_count in zip(
-            places,
+        for location, low, high, null_count, row_count in zip(
+            locations,
             [None] * count if lows is None else lows.to_pylist(),
             [None] * count if highs is None else highs.to_pylist(),
             [-1] * count if nulls is None else nulls.tolist(),
@@ -72,7 +72,7 @@ def spans_of(
 
 
 def proven_order(column: str, level: str, spans: Sequence[Span]) -> KnownOrder | None:
-    """The order that the bounds of some containers prove, if there are several and they do."""
+    """The order that the bounds of two or more containers prove, if any."""
     valued = [span for span in spans if span.may_hold_value]
     if len(valued) < 2 or any(span.is_open for span in valued):  # noqa: PLR2004 a pair
         return None
@@ -96,14 +96,14 @@ def proven_order(column: str, level: str, spans: Sequence[Span]) -> KnownOrder |
 
 
 def _nulls(spans: Sequence[Span]) -> str:
-    """Where the containers with nulls are; one beside values may hold both."""
-    places = [place for place, span in enumerate(spans) if span.may_hold_null]
-    if not places:
+    """Where the containers with nulls are; the container next to them may hold both."""
+    nullable = [index for index, span in enumerate(spans) if span.may_hold_null]
+    if not nullable:
         return "none"
-    valued = [place for place, span in enumerate(spans) if span.may_hold_value]
-    if places[-1] <= valued[0]:
+    valued = [index for index, span in enumerate(spans) if span.may_hold_value]
+    if nullable[-1] <= valued[0]:
         return "first"
-    return "last" if places[0] >= valued[-1] else "between"
+    return "last" if nullable[0] >= valued[-1] else "between"
 
 
 def why_unknown(column: str, spans: Sequence[Span]) -> str:

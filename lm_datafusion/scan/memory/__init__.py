@@ -1,6 +1,6 @@
-"""What one scan leaves for the next: facts by file version and conjunct, never answers of queries.
+"""What scans remember: facts by file version and conjunct, never query results.
 
-In: what a stage, a step or a condition found. Out: the same, to a later scan of the same version.
+In: findings of a stage, a step or a condition. Out: the same, for later scans of the same version.
 
-Invariant: bounded in memory; an entry that was dropped costs speed, never a row.
+Invariant: memory is bounded; a dropped entry costs time, never a row.
 """

@@ -1,12 +1,12 @@
-"""What footers said about conjuncts, kept for the next scan that asks the same.
+"""Verdicts from footers, cached for later scans with the same conjuncts.
 
-In: file versions, conjuncts, and an array that follows from nothing else. Out: the same array.
+In: file versions, conjuncts, and an array that depends on nothing else. Out: the same array.
 
-A repeated statement asks the same conjuncts of the same files, and an engine plans one statement
+A repeated statement has the same conjuncts on the same files, and an engine plans one statement
 more than once. A lookup takes microseconds, judging a conjunct about a tenth of a millisecond.
 
-Invariant: bounded, least recently used first out. An array belongs to exact versions of the files,
-and to conjuncts whose meaning does not change.
+Invariant: bounded, evicts the least recently used. An array belongs to exact versions of the
+files, and to conjuncts whose meaning does not change.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lm_datafusion.forks import hold_over_forks
 from lm_datafusion.scan.memory.condition_cache import conjunct_key
 
 if TYPE_CHECKING:
@@ -28,13 +29,13 @@ if TYPE_CHECKING:
     from lm_datafusion.storage import FileVersion
 
 MOST_BYTES = 8 << 20
-# What the objects of an entry take in Python, and each file in its key.
+# The Python overhead of an entry, and of each file in its key.
 _ENTRY_BYTES = 600
 _FILE_BYTES = 8
 
 
 class Question(NamedTuple):
-    """What an array answers."""
+    """The key of a cached array."""
 
     kind: str
     versions: tuple[FileVersion, ...]
@@ -44,14 +45,14 @@ class Question(NamedTuple):
 def question(
     kind: str, versions: tuple[FileVersion, ...], conjuncts: tuple[ConjunctKey, ...] | None
 ) -> Question | None:
-    """The name of an answer; None where conjuncts have no lasting meaning."""
+    """The key of an answer; None if the conjuncts have no lasting meaning."""
     return None if conjuncts is None else Question(kind, versions, conjuncts)
 
 
 def lasting_keys(
     conjuncts: Sequence[BoundConjunct], schema: pa.Schema
 ) -> tuple[ConjunctKey, ...] | None:
-    """What tells conjuncts apart; None if one of them may mean something else the next time."""
+    """The keys of conjuncts; None if the meaning of one may change."""
     keys = [
         conjunct_key(bound.conjunct, schema) if bound.conjunct.expression is None else None
         for bound in conjuncts
@@ -61,29 +62,29 @@ def lasting_keys(
 
 
 class FooterAnswers:
-    """Arrays by question; safe to share between threads."""
+    """Arrays by question; thread-safe."""
 
     def __init__(self) -> None:
         self._found: OrderedDict[Question, npt.NDArray[Any]] = OrderedDict()
         self._total_bytes = 0
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
 
     def find(self, asked: Question | None) -> npt.NDArray[Any] | None:
         """The answer, if it is known."""
         if asked is None:
             return None
-        with self._lock:
+        with self.lock:
             found = self._found.get(asked)
             if found is not None:
                 self._found.move_to_end(asked)
             return found
 
     def keep(self, asked: Question | None, answer: npt.NDArray[Any]) -> None:
-        """Keeps an answer, which must not be changed any more."""
+        """Keeps an answer and makes it read-only."""
         if asked is None:
             return
         answer.flags.writeable = False
-        with self._lock:
+        with self.lock:
             if asked not in self._found:
                 self._found[asked] = answer
                 self._total_bytes += _size(asked, answer)
@@ -92,7 +93,7 @@ class FooterAnswers:
 
     def clear(self) -> None:
         """Forgets everything."""
-        with self._lock:
+        with self.lock:
             self._found.clear()
             self._total_bytes = 0
 
@@ -105,3 +106,4 @@ def _size(asked: Question, answer: npt.NDArray[Any]) -> int:
 
 
 ANSWERS = FooterAnswers()
+hold_over_forks(ANSWERS.lock)

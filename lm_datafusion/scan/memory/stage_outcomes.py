@@ -1,12 +1,13 @@
-"""What pruning stages found in a row group, so that no later scan has to look again.
+"""Outcomes of pruning stages per row group, so that later scans need not repeat them.
 
-In: a file version, a conjunct, a row group and what a stage found. Out: the same, to a later scan.
+In: a file version, a conjunct, a row group and the outcome of a stage. Out: the same, for a later
+scan.
 
-Dictionaries and page indexes cost a row group up to two milliseconds. What they say about a
+Dictionaries and page indexes cost up to two milliseconds per row group. Their outcome for a
 conjunct is a fact of the file: a verdict about the row group, or about ranges of its rows.
 
-Invariant: bounded in memory; nothing is known of another version of a file. An outcome that was
-dropped costs speed, never a row.
+Invariant: memory is bounded; an outcome belongs to one version of a file. A dropped outcome costs
+time, never a row.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from lm_datafusion.forks import hold_over_forks
+
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
@@ -27,8 +30,8 @@ if TYPE_CHECKING:
     from lm_datafusion.selection import RowSelection
     from lm_datafusion.storage import FileVersion
 
-    # A verdict about the row group; the rows left and those undecided, None for all of both;
-    # which values of a dictionary pass; or what all stages left.
+    # A verdict about the row group; the remaining and the undecided rows, None if both are all
+    # rows; which dictionary values pass; or what all stages left.
     Outcome: TypeAlias = (
         "int | tuple[RowSelection, RowSelection] | npt.NDArray[np.bool_] | Pruned | None"
     )
@@ -40,36 +43,36 @@ _RANGE_BYTES: Final = 16
 
 
 class Pruned(NamedTuple):
-    """What the stages left of a row group, and the counter of the one that left nothing."""
+    """What the stages left of a row group, and the counter of the stage that ruled it out."""
 
     access: RowGroupAccess
     counter: str
 
 
 class Stage(enum.IntEnum):
-    """The stages that are worth remembering: those that read more than a footer."""
+    """The stages worth caching: those that read more than the footer."""
 
     DICTIONARY = 0
     PAGE_INDEX = 1
-    # Not a verdict, but which values of a small dictionary pass, for the filter.
+    # Not a verdict: which values of a small dictionary pass, for the filter.
     PASSES = 2
-    # What all stages left; its key is that of all conjuncts.
+    # What all stages left; keyed by all conjuncts.
     ALL = 3
 
 
 class StageOutcomes:
-    """Outcomes by file version and conjunct; safe to share between threads."""
+    """Outcomes by file version and conjunct; thread-safe."""
 
     def __init__(self) -> None:
         self._found: OrderedDict[Key, dict[tuple[Stage, int], Outcome]] = OrderedDict()
         self._sizes: dict[Key, int] = {}
         self._total_bytes = 0
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
 
     def recall(
         self, version: FileVersion, key: Hashable | None, stage: Stage, row_group: int
     ) -> tuple[Outcome] | None:
-        """What a stage found for a conjunct in a row group; None if nobody looked."""
+        """The outcome of a stage for a conjunct in a row group; None if it has not run."""
         if key is None:
             return None
         known = self._found.get((version, key))
@@ -85,7 +88,7 @@ class StageOutcomes:
         row_group: int,
         outcome: Outcome,
     ) -> None:
-        """Keeps what a stage found; without a key there is nothing to keep it under."""
+        """Keeps the outcome of a stage; does nothing without a key."""
         if key is None:
             return
         size = _ENTRY_BYTES
@@ -96,7 +99,7 @@ class StageOutcomes:
             size += sum(_RANGE_BYTES * rows.selector_count for rows in held)
         elif isinstance(outcome, tuple):
             size += sum(_RANGE_BYTES * rows.selector_count for rows in outcome)
-        with self._lock:
+        with self.lock:
             known = self._found.setdefault((version, key), {})
             if (stage, row_group) not in known:
                 known[stage, row_group] = outcome
@@ -109,13 +112,13 @@ class StageOutcomes:
 
     def clear(self) -> None:
         """Forgets everything."""
-        with self._lock:
+        with self.lock:
             self._found.clear()
             self._sizes.clear()
             self._total_bytes = 0
 
     def memory_bytes(self) -> int:
-        """Roughly what is held."""
+        """The approximate size."""
         return self._total_bytes
 
     def __len__(self) -> int:
@@ -123,3 +126,4 @@ class StageOutcomes:
 
 
 OUTCOMES = StageOutcomes()
+hold_over_forks(OUTCOMES.lock)

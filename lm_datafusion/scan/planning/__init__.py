@@ -1,6 +1,6 @@
-"""A `ScanRequest` becomes a `ReadPlan`.
+"""Turns a `ScanRequest` into a `ReadPlan`.
 
 In: a table and a request. Out: a plan, or estimates of what a plan would visit.
 
-Invariant: planning reads footers, at most also page indexes; never a page of data.
+Invariant: planning reads footers and at most page indexes, never a data page.
 """

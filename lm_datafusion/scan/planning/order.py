@@ -1,19 +1,19 @@
 """What is known about the order of a table's rows.
 
-In: a table, a column, and what somebody claims. Out: a `KnownOrder`.
+In: a table, a column, and a claimed order. Out: a `KnownOrder`.
 
-1. The bounds of all pages, or of all row groups where pages have none, are laid out in the order
-   of the table. If each begins where the one before ends, or behind it, the table is ordered.
+1. The bounds of all pages, or of all row groups if pages have none, are compared in table order. If
+   each begins at or after the end of the one before, the table is ordered.
 2. A footer's `sorting_columns` claims an order within each row group, a declared order claims one
-   within each file. A claim that bounds contradict is not trusted, and that is said.
+   within each file. A claim that bounds contradict is reported and not trusted.
 
-What bounds cannot show: the order inside a page; anything of floats, whose bounds leave NaN out;
+What bounds cannot show: the order inside a page; anything about floats, whose bounds ignore NaN;
 whether text with equal, perhaps truncated bounds overlaps (it counts as overlapping).
 
-Why a claim alone proves nothing: it can be wrong where no bounds are, and a scan that stops early
-on its word loses rows. `first_rows` goes by bounds only, whatever is claimed.
+Why a claim alone proves nothing: it can be wrong where there are no bounds, and a scan that stops
+early because of it loses rows. `first_rows` uses bounds only, never claims.
 
-Invariant: what is called proven follows from bounds.
+Invariant: only bounds prove an order.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ def find_order(
     *,
     with_pages: bool = True,
 ) -> KnownOrder:
-    """Finds out how the rows of a table are ordered; reads footers and page indexes.
+    """Finds how the rows of a table are ordered; reads footers and page indexes.
 
     Args:
         table: The table.
         column: One of its columns.
         options: How to scan.
-        declared: What somebody says of each file.
-        with_pages: Whether to read page indexes too; without them footers have to do.
+        declared: The order that the user declares for each file.
+        with_pages: Whether to read page indexes too, not only footers.
 
     Raises:
-        ColumnNotFoundError: A column that the table does not have.
+        ColumnNotFoundError: The table does not have the column.
     """
     check_columns([column], table.schema)
     data_type = table.schema.field(column).type
@@ -97,13 +97,13 @@ def _load_spans(
     facts = load_facts(table.storage, file.path, options)
     count = facts.num_row_groups
     statistics = RowGroupStatistics(facts, range(count), file.partition)
-    places = [f"{file.path}, row group {index}" for index in range(count)]
+    locations = [f"{file.path}, row group {index}" for index in range(count)]
     pages = None
     if with_pages:
         with table.storage.open(facts.version) as source:
             pages = _page_spans(facts, file, column, data_type, source)
     return _Spans(
-        row_groups=spans_of(statistics, column, data_type, places),
+        row_groups=spans_of(statistics, column, data_type, locations),
         pages=pages,
         claims=[_footer_claim(facts, index, column) for index in range(count)],
     )
@@ -121,8 +121,8 @@ def _page_spans(
             return None
         if not statistics.has_pages:
             return None
-        places = [f"{file.path}, row group {index}, row {row}" for row in statistics.starts]
-        groups.append(spans_of(statistics, column, data_type, places))
+        locations = [f"{file.path}, row group {index}, row {row}" for row in statistics.starts]
+        groups.append(spans_of(statistics, column, data_type, locations))
     return groups
 
 
@@ -137,7 +137,7 @@ def _footer_claim(facts: FileFacts, row_group: int, column: str) -> ClaimedOrder
 def _with_claims(
     known: KnownOrder, files: Sequence[_Spans], declared: ClaimedOrder | None
 ) -> KnownOrder:
-    """Adds what is claimed, and whether bounds agree."""
+    """Adds the claimed order, and whether bounds contradict it."""
     claims = [claim for file in files for claim in file.claims]
     footer = claims[0] if claims and all(claim == claims[0] for claim in claims) else None
     for source, claim, stretches in (
@@ -147,16 +147,16 @@ def _with_claims(
         if claim is None:
             continue
         direction = "descending" if claim.descending else "ascending"
-        said = f"{source} {direction}" if source == "declared" else f"{direction} by its footer"
+        claimed = f"{source} {direction}" if source == "declared" else f"{direction} by its footer"
         wrong = _contradiction(stretches, descending=claim.descending)
         if wrong is not None:
             return _replaced(
                 known,
                 is_contradicted=True,
-                reason=f"{known.reason}; {said}, which the bounds of {wrong} contradict: not"
+                reason=f"{known.reason}; {claimed}, which the bounds of {wrong} contradict: not"
                 " trusted",
             )
-        return _replaced(known, claim=source, reason=f"{known.reason}; {said}")
+        return _replaced(known, claim=source, reason=f"{known.reason}; {claimed}")
     return known
 
 
@@ -178,18 +178,18 @@ def _by_row_group(files: Iterable[_Spans]) -> Iterator[list[Span]]:
 
 
 def _contradiction(stretches: Iterable[list[Span]], *, descending: bool) -> str | None:
-    """The first container whose values cannot come behind those before it."""
+    """The first container whose values cannot come after those before it."""
     for spans in stretches:
         ordered = spans[::-1] if descending else spans
         greatest: KeyValue | None = None
         for span in ordered:
-            # Bounds of text may be cut short, and then say less than those of numbers.
+            # Bounds of text may be truncated, and then say less than those of numbers.
             is_exact = not isinstance(span.low, bytes)
             highest = span.high if is_exact else span.low
             if span.low is None or span.high is None or highest is None:
                 continue
             if is_less(span.low if is_exact else span.high, greatest):
-                return span.place
+                return span.location
             if greatest is None or is_less(greatest, highest):
                 greatest = highest
     return None

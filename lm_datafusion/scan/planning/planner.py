@@ -1,18 +1,18 @@
-"""A request for rows of a table becomes a `ReadPlan`.
+"""Plans a scan: a `ScanRequest` on a `Table` becomes a `ReadPlan`.
 
-In: a `Table` and a `ScanRequest`. Out: a plan with the row groups that statistics left over.
+In: a `Table` and a `ScanRequest`. Out: a plan with the row groups that statistics cannot rule out.
 
-1. Conjuncts are bound to the table's schema; errors in names and types come out here, before any
+1. Conjuncts are bound to the table's schema; wrong names and types are reported here, before any
    row is read.
 2. Footers are loaded (or come from the cache), and each file's columns are found by name.
 3. Files are pruned by partition values before they are opened, row groups by statistics.
 4. The filter chain is ordered by expected cost.
 
-A part of an earlier plan is taken as it is, if it was pruned by the same conjuncts; only its files
-are looked at again, and their columns found.
+A part of an earlier plan is reused if it was pruned by the same conjuncts; only the versions and
+columns of its files are looked up again.
 
-Invariant: planning reads footers only; the tasks of a plan are of the versions that its files had
-when it was made.
+Invariant: planning reads footers only; the tasks of a plan refer to the file versions at planning
+time.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from lm_datafusion.scan.memory.footer_answers import ANSWERS, question
 from lm_datafusion.scan.pruning.conjunction import Conjunction
 from lm_datafusion.scan.pruning.file_pruning import judge_constants, plan_tasks
 from lm_datafusion.scan.pruning.prune import PruningContext
-from lm_datafusion.storage import MeteredFile
+from lm_datafusion.storage import LazyFile, MeteredFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,21 +79,21 @@ def plan_scan(
         request: What is wanted.
         options: How to scan.
         metrics: Counts what planning sees and prunes.
-        part: The row groups that are wanted, if not all are.
-        bound: The conjuncts of the request, if somebody has bound them already.
+        part: The row groups to read, if not all.
+        bound: The conjuncts of the request, if they are already bound.
 
     Raises:
-        ColumnNotFoundError: A column that the table does not have.
-        SqlError: A conjunct that DataFusion rejects.
-        StorageError: A file that cannot be read, or is not the one that a part is wanted of.
-        CorruptFileError: A file that is no Parquet file.
+        ColumnNotFoundError: The table does not have a column.
+        SqlError: DataFusion rejects a conjunct.
+        StorageError: A file cannot be read, or has changed since the part was planned.
+        CorruptFileError: A file is not a Parquet file.
     """
     conjuncts = bind_request(table, request) if bound is None else bound
     keys = _key_columns(request.first, table.schema)
     needed = dict.fromkeys(
         [*request.columns, *(name for conjunct in conjuncts for name in conjunct.columns), *keys]
     )
-    # Metadata may be bytes, and DataFusion, which evaluates over this schema, takes text only.
+    # Metadata may be bytes; DataFusion, which evaluates over this schema, accepts text only.
     schema = pa.schema([table.schema.field(name).remove_metadata() for name in needed])
     files = _load_files(table, conjuncts, schema, options, metrics, part)
     if part is not None and part.is_pruned_by(conjuncts):
@@ -139,24 +139,25 @@ def _load_files(
     metrics: ScanMetrics,
     part: PlanPart | None,
 ) -> list[PruningContext]:
-    """The files as they are now, without those that partition values rule out."""
+    """The current files, without those that partition values rule out."""
     planned = None if part is None else part.versions
     answers = _partition_answers(table.files, conjuncts, schema, metrics)
     decided, names = frozenset(answers), schema.names
     conjunction = Conjunction(conjuncts, schema)
     files = []
-    for place, file in enumerate(table.files):
-        if planned is not None and place not in planned:
+    for index, file in enumerate(table.files):
+        if planned is not None and index not in planned:
             continue
-        if not all(answer[place] for answer in answers.values()):
+        if not all(answer[index] for answer in answers.values()):
             metrics.add(files=1, files_pruned=1)
             continue
         facts = load_facts(table.storage, file.path, options, metrics)
-        if planned is not None and planned[place] != facts.version:
+        wanted = file.version if planned is None else planned[index]
+        if wanted is not None and wanted != facts.version:
             raise FileChangedError(f"{file.path} changed after it was planned for")
         context = PruningContext(
             facts=facts,
-            file_plan=_file_plan(place, file, facts, names, schema),
+            file_plan=_file_plan(index, file, facts, names, schema),
             conjunction=conjunction,
             options=options,
             metrics=metrics,
@@ -168,28 +169,28 @@ def _load_files(
 
 def _tasks_of_part(part: PlanPart, files: Sequence[PruningContext]) -> list[RowGroupTask]:
     """The tasks of a part, with the columns of another request."""
-    plans = {file.file_plan.place: file.file_plan for file in files}
-    return [dataclasses.replace(task, file=plans[task.file.place]) for task in part.tasks]
+    plans = {file.file_plan.index: file.file_plan for file in files}
+    return [task.with_file(plans[task.file.index]) for task in part.tasks]
 
 
 def _with_ranges(
     tasks: list[RowGroupTask], part: PlanPart, metrics: ScanMetrics
 ) -> list[RowGroupTask]:
-    """Tasks of whole row groups, cut down to the ranges of rows that a part has of them."""
+    """Restricts tasks of whole row groups to the row ranges of a part."""
     if all(task.rows is None for task in part.tasks):
         return tasks
     ranges: dict[tuple[int, int], list[RowGroupTask]] = {}
     for task in part.tasks:
-        ranges.setdefault((task.file.place, task.access.row_group), []).append(task)
-    counted = sum(own[0].access.row_count for own in ranges.values())
+        ranges.setdefault((task.file.index, task.access.row_group), []).append(task)
+    counted = sum(parts[0].access.row_count for parts in ranges.values())
     metrics.add(
         row_groups_total=sum(not task.is_part for task in part.tasks) - len(ranges),
         rows_total=sum(task.row_count for task in part.tasks) - counted,
     )
     return [
-        dataclasses.replace(task, rows=own.rows, is_part=own.is_part)
+        dataclasses.replace(task, rows=cut.rows, is_part=cut.is_part)
         for task in tasks
-        for own in ranges[task.file.place, task.access.row_group]
+        for cut in ranges[task.file.index, task.access.row_group]
     ]
 
 
@@ -205,7 +206,7 @@ def _count_part(part: PlanPart, files: Sequence[PruningContext], metrics: ScanMe
 def bind_request(table: Table, request: ScanRequest) -> tuple[BoundConjunct, ...]:
     """The conjuncts of a request, bound to the table.
 
-    Opens no file: what is wrong with a request, whatever the files hold, comes out here.
+    Opens no file: reports what is wrong with a request regardless of the files.
     """
     check_columns(request.columns, table.schema)
     _key_columns(request.first, table.schema)
@@ -225,15 +226,15 @@ def _key_columns(first: FirstRows | None, schema: pa.Schema) -> list[str]:
 def _with_best_keys(
     tasks: list[RowGroupTask], first: FirstRows, files: Sequence[PruningContext]
 ) -> tuple[list[RowGroupTask], list[Span]]:
-    """Tasks with the best key that each row group can hold, and the keys each spans."""
+    """Tasks with the best key that each row group can hold, and the span of its keys."""
     found: list[RowGroupTask] = []
     spans: list[Span] = []
     for file in files:
-        own = [task for task in tasks if task.file is file.file_plan]
+        in_file = [task for task in tasks if task.file is file.file_plan]
         if not file.options.prune_statistics:
-            found += own
+            found += in_file
             continue
-        keyed, spanned = _with_keys_of_file(own, first, file)
+        keyed, spanned = _with_keys_of_file(in_file, first, file)
         found += keyed
         spans += spanned
     return found, spans
@@ -251,7 +252,7 @@ def _with_keys_of_file(
 
 
 def _order_text(first: FirstRows, spans: Sequence[Span]) -> str:
-    """What the bounds of row groups say of the order; pages are looked at later, one by one."""
+    """What the bounds of row groups say about the order; pages are checked later."""
     if not spans:
         return ""
     known = proven_order(first.column, "row groups", spans)
@@ -259,7 +260,7 @@ def _order_text(first: FirstRows, spans: Sequence[Span]) -> str:
 
 
 def _mechanism(request: ScanRequest) -> str:
-    """How a scan goes that does not take all rows in the order of the files."""
+    """How the scan works, unless it returns all rows in file order."""
     if request.first is not None:
         return (
             f"first {request.first.row_count:,} rows by {request.first}: pages in the order of"
@@ -275,23 +276,23 @@ def _mechanism(request: ScanRequest) -> str:
 
 
 def _enough_tasks(tasks: list[RowGroupTask], request: ScanRequest) -> list[RowGroupTask]:
-    """The tasks up to the one that surely holds the last row of a limit.
+    """The tasks up to the one that is certain to hold the last row of the limit.
 
-    Where rows may come in any order, row groups that match as a whole come first.
+    If rows may come in any order, row groups that match as a whole come first.
     """
     if request.is_any_order:
         tasks = sorted(tasks, key=lambda task: not task.access.is_fully_matched)
     missing = request.limit or 0
-    for place, task in enumerate(tasks):
+    for index, task in enumerate(tasks):
         if missing <= 0:
-            return tasks[:place]
+            return tasks[:index]
         if task.access.is_fully_matched:
             missing -= task.rows_left
     return tasks
 
 
 def _without_repeats(conjuncts: Sequence[Conjunct]) -> list[Conjunct]:
-    """Each conjunct once: an engine may push what the dataset applies already."""
+    """Each conjunct once: an engine may push down what the dataset already applies."""
     kept: dict[object, Conjunct] = {}
     for conjunct in conjuncts:
         is_plain = conjunct.expression is None and not conjunct.is_volatile
@@ -305,7 +306,7 @@ def _partition_answers(
     schema: pa.Schema,
     metrics: ScanMetrics,
 ) -> dict[int, list[bool]]:
-    """By conjunct: whether it holds in each file, where folders alone tell; no file is opened."""
+    """By conjunct: whether it holds in each file, if partitions decide it; opens no file."""
     partitions = [file.partition for file in files]
     if not any(partitions):
         return {}
@@ -318,7 +319,7 @@ def _partition_answers(
 
 
 def check_columns(names: Sequence[str], schema: pa.Schema) -> None:
-    """Raises unless every name is exactly one column."""
+    """Raises unless every name refers to exactly one column."""
     for name in names:
         found = schema.get_all_field_indices(name)
         if not found:
@@ -330,12 +331,12 @@ def check_columns(names: Sequence[str], schema: pa.Schema) -> None:
 def load_facts(
     storage: Storage, path: str, options: ScanOptions, metrics: ScanMetrics | None = None
 ) -> FileFacts:
-    """The facts of a file as it is now."""
+    """The facts of the current version of a file."""
     version = storage.load_version(path)
     facts = FACTS.get(version)
     if facts is not None:
         return facts
-    with storage.open(version) as file:
+    with LazyFile(storage, version) as file, file.blamed():
         counted = (
             file
             if metrics is None
@@ -345,7 +346,7 @@ def load_facts(
 
 
 def _file_plan(
-    place: int, file: TableFile, facts: FileFacts, names: Sequence[str], schema: pa.Schema
+    index: int, file: TableFile, facts: FileFacts, names: Sequence[str], schema: pa.Schema
 ) -> FilePlan:
     columns: dict[str, int] = {}
     constants: dict[str, pa.Scalar] = {}
@@ -359,11 +360,11 @@ def _file_plan(
             columns[name] = found[0]
         else:
             constants[name] = pa.scalar(None, schema.field(name).type)
-    return FilePlan(place=place, version=facts.version, columns=columns, constants=constants)
+    return FilePlan(index=index, version=facts.version, columns=columns, constants=constants)
 
 
 def _row_filter(file: PruningContext) -> RowFilter:
-    """The filter chain, as the first of the files suggests it."""
+    """The filter chain, estimated from the first file."""
     steps = [
         FilterStep(
             index=index,
@@ -379,7 +380,7 @@ def _row_filter(file: PruningContext) -> RowFilter:
 
 
 def _estimates(file: PruningContext) -> npt.NDArray[np.float64]:
-    """By conjunct: bytes per row of its columns, and the share of rows it may leave."""
+    """By conjunct: bytes per row of its columns, and the share of rows it may keep."""
     asked = None
     if not file.file_plan.constants:
         asked = question("estimates", (file.facts.version,), file.conjunction.lasting_keys)

@@ -1,13 +1,14 @@
-"""How the row groups of a scan are shared out: cut into parts, or put together.
+"""Distributes the row groups of a scan: splits them into parts, or groups them into units.
 
-In: the tasks of a plan. Out: at least as many tasks as workers, where row groups are large enough;
-units of small row groups, where there are more than enough.
+In: the tasks of a plan. Out: at least as many tasks as workers, if row groups are large enough;
+units of small row groups, if there are more than enough.
 
-A part is a range of rows. Kernels decode exactly those, so that a cut costs one page more per
-column at most. Each part prunes its row group for itself, from what is cached of it.
+A part is a range of rows. Kernels decode exactly those rows, so a split costs at most one more page
+per column. Each part prunes its row group separately, from cached metadata; the condition cache
+learns from parts once it has them all.
 
 A unit is a run of row groups of one file that one worker scans. Those that pruning leaves whole are
-read as if they were one.
+read as one.
 
 Invariant: parts and units hold each row of the tasks once, in order.
 """
@@ -27,27 +28,27 @@ if TYPE_CHECKING:
 
     from lm_datafusion.plan import ReadPlan, RowGroupTask
 
-# Two workers that share Python's lock take turns; with less work each, one is as fast. (Queries of
-# 80,000 to 122,000 rows in 3 row groups: 16 ms of processor time with one, 18 with two.)
+# Two workers compete for the GIL; with less work each, one is as fast. (Queries of 80,000 to
+# 122,000 rows in 3 row groups: 16 ms of CPU time with one, 18 with two.)
 ROWS_PER_WORKER: Final = 1 << 17
-# More row groups than these are enough work for all.
+# More row groups than this are enough work for all workers.
 FEW_TASKS: Final = 8
-# A part has at least so many rows: two parts of fewer take longer than one thread on both.
+# The fewest rows of a part: two smaller parts take longer than one thread on both.
 FEWEST_ROWS: Final = 1 << 16
-# A unit has at most so many rows, unless one row group has more.
+# The most rows of a unit, unless one row group has more.
 UNIT_ROWS: Final = 1 << 20
-# Workers that take units in turns end at about the same time if there are so many for each.
+# Enough units for each worker that all finish at about the same time.
 UNITS_PER_WORKER: Final = 4
 
 
 def worth_workers(plan: ReadPlan, workers: int) -> int:
-    """How many workers are worth it: one for each `ROWS_PER_WORKER` rows that pruning leaves."""
+    """The useful number of workers: one per `ROWS_PER_WORKER` rows that pruning leaves."""
     rows = expected_rows(plan) if len(plan.tasks) <= FEW_TASKS else None
     return workers if rows is None else max(1, min(workers, -(-rows // ROWS_PER_WORKER)))
 
 
 def can_split(schema: pa.Schema) -> bool:
-    """Whether rows of every column can be read without those before them.
+    """Whether the rows of every column can be read without those before them.
 
     Pages of nested columns need not begin with a row.
     """
@@ -74,21 +75,22 @@ def _parts(task: RowGroupTask, pieces: int) -> Iterator[RowGroupTask]:
 
 
 def plan_units(tasks: Sequence[RowGroupTask], workers: int) -> list[range]:
-    """The places of the tasks of each unit.
+    """The task indexes of each unit.
 
     Args:
         tasks: The tasks of a plan, in its order.
         workers: How many threads share the units.
     """
-    rows = sum(task.row_count for task in tasks)
-    most_rows = UNIT_ROWS if workers == 1 else min(UNIT_ROWS, rows // (UNITS_PER_WORKER * workers))
+    counts = [task.row_count for task in tasks]
+    share = sum(counts) // (UNITS_PER_WORKER * workers)
+    most_rows = UNIT_ROWS if workers == 1 else min(UNIT_ROWS, share)
     units: list[range] = []
     start = unit_rows = 0
-    for index, task in enumerate(tasks):
-        unit_rows += task.row_count
-        if index > start and (unit_rows > most_rows or task.file.place != tasks[start].file.place):
+    for index, (task, row_count) in enumerate(zip(tasks, counts, strict=True)):
+        unit_rows += row_count
+        if index > start and (unit_rows > most_rows or task.file.index != tasks[start].file.index):
             units.append(range(start, index))
-            start, unit_rows = index, task.row_count
+            start, unit_rows = index, row_count
     if tasks:
         units.append(range(start, len(tasks)))
     return units

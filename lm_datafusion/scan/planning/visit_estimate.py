@@ -1,13 +1,13 @@
-"""How much of a table the first rows of an order take to find, before anything is read.
+"""Estimates how much of a table must be read to find the first rows of an order.
 
 In: a table, conjuncts and which rows come first. Out: a `VisitEstimate`: the rows that a walk by
-page bounds would look at, and those that a reader of whole row groups would.
+page bounds would visit, and those that a reader of whole row groups would.
 
-Containers are taken in the order of their best key until the rows expected to pass are enough;
-where in the last of them the n-th row lies is interpolated between its bounds. Whatever begins
-before that key has to be looked at.
+Containers are taken in the order of their best key until enough rows are expected to pass; the key
+of the n-th row is interpolated between the bounds of the last container. Every container that
+begins before that key has to be visited.
 
-Invariant: a guess about speed; no answer depends on it.
+Invariant: an estimate of speed; no result depends on it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lm_datafusion.predicate.conjunct import Conjunct
     from lm_datafusion.pruning import PruningStatistics
 
-# Row groups whose page indexes are worth a look: the best ones.
+# Page indexes are read for this many of the best row groups.
 _MOST_OPENED = 64
 
 
@@ -43,9 +43,9 @@ class VisitEstimate:
 
     Attributes:
         rows_total: Rows that statistics leave.
-        rows_by_pages: Rows in pages that have to be looked at.
-        rows_by_row_groups: Rows in row groups that have to be looked at.
-        row_groups: How many those are.
+        rows_by_pages: Rows in pages that have to be visited.
+        rows_by_row_groups: Rows in row groups that have to be visited.
+        row_groups: The number of those row groups.
     """
 
     rows_total: int
@@ -55,7 +55,7 @@ class VisitEstimate:
 
 
 class _Container(NamedTuple):
-    """Rows with bounds, as sort values; better ones are smaller."""
+    """Rows with bounds as sort values; smaller is better."""
 
     best: KeyValue
     worst: KeyValue
@@ -65,7 +65,7 @@ class _Container(NamedTuple):
 def estimate_visits(
     table: Table, conjuncts: Sequence[Conjunct], first: FirstRows, options: ScanOptions
 ) -> VisitEstimate | None:
-    """Estimates; None where bounds say nothing about the order."""
+    """The estimate; None if bounds say nothing about the order."""
     request = ScanRequest(conjuncts=tuple(conjuncts), first=first)
     plan = plan_scan(table, request, options, ScanMetrics())
     share = 1.0
@@ -94,7 +94,7 @@ def estimate_visits(
 
 
 def _nth_key(containers: Iterable[_Container], rows_wanted: float) -> KeyValue | None:
-    """The key of the n-th row, if rows were spread evenly; None if all have to be seen."""
+    """The key of the n-th row, if rows are spread evenly; None if all have to be visited."""
     missing = rows_wanted
     for container in sorted(containers):
         if container.rows < missing:
@@ -130,7 +130,7 @@ def _pages(task: RowGroupTask, plan: ReadPlan, table: Table) -> list[_Container]
 
 
 def _containers(statistics: PruningStatistics, plan: ReadPlan) -> list[_Container]:
-    """Containers with bounds; none if one of them has none."""
+    """Containers with bounds; empty if one has none."""
     first = plan.first
     assert first is not None
     path, data_type = (first.column,), plan.filter_schema.field(first.column).type

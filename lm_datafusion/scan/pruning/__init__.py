@@ -1,6 +1,6 @@
-"""Which row groups and rows are left before any value is decoded.
+"""Rules out row groups and rows before any value is decoded.
 
-In: conjuncts, and the facts of a file. Out: `RowGroupAccess` of what is left.
+In: conjuncts, and the facts of a file. Out: the `RowGroupAccess` of what is left.
 
-Invariant: pruning fails open; no matching row is ever left out.
+Invariant: pruning fails open; no matching row is ever ruled out.
 """

@@ -1,8 +1,8 @@
-"""All conjuncts of a scan, and what they say whatever the file.
+"""All conjuncts of a scan, and what they imply for every file.
 
-In: bound conjuncts and the schema they are bound to. Out: what the stages of pruning go by.
+In: bound conjuncts and the schema they are bound to. Out: what the pruning stages need of them.
 
-Invariant: nothing here depends on a file, so that a scan works it out once.
+Invariant: nothing here depends on a file, so a scan computes it once.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ class Conjunction:
 
     @functools.cached_property
     def lasting_keys(self) -> tuple[ConjunctKey, ...] | None:
-        """The names of all conjuncts together, if what they mean will stay so."""
+        """The keys of all conjuncts, if their meaning does not change."""
         return lasting_keys(self.conjuncts, self.schema)
 
     @functools.cached_property
     def equalities(self) -> tuple[int, ...]:
-        """The conjuncts that a bloom filter can say something about."""
+        """The conjuncts that a bloom filter can decide."""
         return tuple(i for i, c in enumerate(self.conjuncts) if _has_equality(c.tree))
 
     @functools.cached_property
     def bounded_columns(self) -> list[list[tuple[str, ...]]]:
-        """By conjunct: the columns whose bounds say something about it."""
+        """By conjunct: the columns whose bounds can decide it."""
         return [[r.path for r in references(c.tree)] for c in self.conjuncts]
 
     @functools.cached_property
     def nan_free(self) -> NanFree:
-        """What the conjuncts say together about NaN."""
+        """The columns that the conjuncts together exclude NaN from."""
         return columns_without_nan(And(tuple(c.tree for c in self.conjuncts)))
 
 

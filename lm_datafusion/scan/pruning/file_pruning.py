@@ -1,15 +1,15 @@
-"""Pruning while a scan is planned: what footers, constants and earlier scans say.
+"""Pruning at planning time: by footers, constants and earlier scans.
 
-In: the files of a table and the conjuncts. Out: `RowGroupTask`s of the row groups that are left.
+In: the files of a table and the conjuncts. Out: `RowGroupTask`s of the remaining row groups.
 
-The row groups of all files stand side by side in arrays; verdicts are a row per conjunct.
+The row groups of all files are columns of one array of verdicts, with one row per conjunct.
 
-1. Constants: conjuncts over columns that a file has one value of.
+1. Constants: conjuncts over columns that have a single value in a file.
 2. Statistics: a conjunct is judged over the row groups of all files at once, since a call costs
-   about as much for one row group as for a thousand. Files without a row group left drop out.
+   about as much for one row group as for a thousand. Files without remaining row groups drop out.
 3. The condition cache (`scan.pruning.known_rows`).
 
-Invariant: nothing here reads from storage; what cannot be judged is left over.
+Invariant: nothing here reads from storage; what cannot be judged is kept.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def plan_tasks(
 
     Args:
         files: The files, all with the same conjuncts.
-        wanted: The row groups to look at, by the file's place in the table; None for all.
+        wanted: The row groups to look at, by the file's index in the table; None for all.
     """
     if not files:
         return []
@@ -56,7 +56,7 @@ def plan_tasks(
 
 
 class _RowGroups:
-    """The row groups of some files, side by side, and the verdicts about them."""
+    """The row groups of some files, concatenated, and the verdicts about them."""
 
     def __init__(
         self, files: Sequence[PruningContext], wanted: Mapping[int, frozenset[int]] | None
@@ -70,7 +70,7 @@ class _RowGroups:
         if wanted is not None:
             for file, span in zip(files, self._spans, strict=True):
                 numbers = np.arange(len(file.facts.row_counts))
-                self._is_wanted[span] = np.isin(numbers, list(wanted[file.file_plan.place]))
+                self._is_wanted[span] = np.isin(numbers, list(wanted[file.file_plan.index]))
         self._verdicts = np.full(
             (len(files[0].conjuncts), len(self._row_counts)), Verdict.SOME_ROWS, dtype=np.uint8
         )
@@ -88,7 +88,7 @@ class _RowGroups:
         return self._is_wanted & (self._row_counts > 0) & ~ruled_out
 
     def prune_by_constants(self) -> None:
-        """Judges the conjuncts that a file has one answer to; a file may drop out as a whole."""
+        """Judges the conjuncts that are constant within a file; a whole file may drop out."""
         first = self._files[0]
         asked = []
         for index, conjunct in enumerate(first.conjuncts):
@@ -115,7 +115,7 @@ class _RowGroups:
                 self._metrics.add(files_pruned=1)
 
     def prune_by_statistics(self) -> None:
-        """Judges what is undecided by what footers say, or said before."""
+        """Judges what is undecided by footer statistics, or by cached verdicts."""
         asked = self._question()
         known = ANSWERS.find(asked)
         if known is not None:
@@ -127,7 +127,7 @@ class _RowGroups:
         self._metrics.add(row_groups_pruned_statistics=skipped)
 
     def _question(self) -> Question | None:
-        """What the verdicts depend on, if that is all row groups of files and nothing else."""
+        """The cache key of the verdicts, if they depend on whole files and nothing else."""
         first = self._files[0]
         if not self._is_wanted.all() or any(file.file_plan.constants for file in self._files):
             return None
@@ -135,28 +135,28 @@ class _RowGroups:
         return question("verdicts", versions, first.conjunction.lasting_keys)
 
     def _judge(self, conjunct: int) -> bool:
-        """Judges a conjunct where it is undecided; whether all files were judged as one."""
+        """Judges a conjunct where it is undecided; True if all files were judged at once."""
         undecided = self._left() & (self._verdicts[conjunct] == Verdict.SOME_ROWS)
-        places = [n for n, span in enumerate(self._spans) if undecided[span].any()]
-        files = [self._files[n] for n in places]
+        indexes = [n for n, span in enumerate(self._spans) if undecided[span].any()]
+        files = [self._files[n] for n in indexes]
         together = _judge_together(conjunct, files)
         found = together or [file.judge(conjunct, file.statistics) for file in files]
-        for place, verdicts in zip(places, found, strict=True):
-            span = self._spans[place]
+        for index, verdicts in zip(indexes, found, strict=True):
+            span = self._spans[index]
             chosen = undecided[span]
             self._verdicts[conjunct, span][chosen] = verdicts[chosen]
         return together is not None
 
     def tasks(self) -> Iterator[RowGroupTask]:
-        """The row groups left, after a look at the condition cache."""
+        """The remaining row groups, pruned by the condition cache."""
         left = self._left().tolist()
         counts = self._row_counts.tolist()
         undecided = (self._verdicts == Verdict.SOME_ROWS).T.tolist()
         for file, span in zip(self._files, self._spans, strict=True):
             accesses = [
-                RowGroupAccess.scan(place - span.start, counts[place], tuple(undecided[place]))
-                for place in range(span.start, span.stop)
-                if left[place]
+                RowGroupAccess.scan(index - span.start, counts[index], tuple(undecided[index]))
+                for index in range(span.start, span.stop)
+                if left[index]
             ]
             for access in prune_by_condition_cache(accesses, file):
                 if not access.is_skipped:
@@ -181,10 +181,10 @@ def judge_constants(
     schema: pa.Schema,
     metrics: ScanMetrics,
 ) -> list[bool] | None:
-    """Whether a conjunct holds in each of some files, by the columns they have one value of.
+    """Whether a conjunct holds in each file, by the columns with a single value.
 
     Returns:
-        One answer per file; None if the conjunct needs another column, or is not to be asked.
+        One answer per file; None if the conjunct needs another column, is volatile or fails.
     """
     names = conjunct.columns
     is_constant = names and all(name in file for file in files for name in names)
@@ -196,7 +196,7 @@ def judge_constants(
         ]
         rows = pa.record_batch(columns, names=list(names))
         answers = conjunct.evaluate(rows)
-    except Exception:  # noqa: BLE001 the scan will say it better
+    except Exception:  # noqa: BLE001 the scan will report it better
         metrics.add(predicate_evaluation_errors=1)
         return None
     return [answer is True for answer in answers.to_pylist()]
@@ -205,7 +205,7 @@ def judge_constants(
 def _as_column(values: Sequence[pa.Scalar], data_type: pa.DataType) -> pa.Array:
     if not pa.types.is_nested(data_type):
         return pa.array([value.as_py() for value in values], data_type)
-    # PyArrow makes fields of a null that are not null, and DataFusion believes them.
+    # PyArrow gives a null struct fields that are not null, and DataFusion trusts them.
     parts = [
         pa.array([value.as_py()], data_type) if value.is_valid else pa.nulls(1, data_type)
         for value in values
@@ -216,7 +216,7 @@ def _as_column(values: Sequence[pa.Scalar], data_type: pa.DataType) -> pa.Array:
 def _judge_together(
     conjunct: int, files: Sequence[PruningContext]
 ) -> list[npt.NDArray[np.uint8]] | None:
-    """Verdicts about the row groups of all files at once; None where that cannot be done."""
+    """Verdicts about the row groups of all files at once; None if that fails."""
     if not files:
         return []
     first = files[0]
@@ -226,6 +226,6 @@ def _judge_together(
             JoinedStatistics([file.statistics for file in files]),
             first.conjunction.nan_free,
         )
-    except Exception:  # noqa: BLE001 each for itself then
+    except Exception:  # noqa: BLE001 then each file is judged separately
         return None
     return np.split(verdicts, np.cumsum([len(file.facts.row_counts) for file in files])[:-1])

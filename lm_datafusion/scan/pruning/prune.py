@@ -1,18 +1,19 @@
-"""The stages of pruning, in the order of their cost.
+"""The pruning stages, in order of cost.
 
-In: conjuncts and the facts of a file. Out: `RowGroupAccess` of the row groups that are left.
+In: conjuncts and the facts of a file. Out: the `RowGroupAccess` of the remaining row groups.
 
-1. Row-group statistics: from the footers, for all row groups of a table at once, and
-2. the condition cache: row groups that earlier scans found no row in. Both while planning
-   (`scan.pruning.file_pruning`); what follows is for one row group, when its turn has come.
+1. Row group statistics: from the footers, for all row groups of a table at once.
+2. The condition cache: row groups in which earlier scans found no row. Both run at planning time
+   (`scan.pruning.file_pruning`); the other stages run per row group, just before it is read.
 3. Bloom filters: tens of kilobytes per column and row group.
 4. Dictionaries: up to a megabyte, and DataFusion evaluates the conjunct on the values.
 5. The page index: kilobytes per column, leaves ranges of rows.
 
-What the last two found is kept for later scans, and so is what all three left (`scan.memory`).
+The outcome of each of the last two is kept for later scans, and so is that of all three together
+(`scan.memory`).
 
-Invariant: pruning fails open. An error of any stage costs one count of
-`predicate_evaluation_errors` and nothing else.
+Invariant: pruning fails open. An error in a stage adds one to `predicate_evaluation_errors` and has
+no other effect.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PruningContext:
-    """What the stages share: a file, and what is asked of it."""
+    """What the stages share: a file and the conjuncts."""
 
     facts: FileFacts
     file_plan: FilePlan
@@ -69,44 +70,45 @@ class PruningContext:
 
     @property
     def conjuncts(self) -> tuple[BoundConjunct, ...]:
-        """What is asked."""
+        """The conjuncts of the scan."""
         return self.conjunction.conjuncts
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns it is asked of."""
+        """The columns that the conjuncts are bound to."""
         return self.conjunction.schema
 
     @functools.cached_property
     def keys(self) -> list[ConjunctKey | None]:
-        """By conjunct: the name under which facts about it in this file are kept, if they are."""
-        return condition_keys(self.conjuncts, self.file_plan, self.schema)
+        """By conjunct: the cache key of facts about it in this file; None if not cached."""
+        is_verified = self.options.verify_checksums
+        return condition_keys(self.conjuncts, self.file_plan, self.schema, is_verified=is_verified)
 
     @functools.cached_property
     def statistics(self) -> RowGroupStatistics:
-        """What the footer says of all row groups."""
+        """The footer statistics of all row groups."""
         every = range(self.facts.num_row_groups)
         return RowGroupStatistics(self.facts, every, self.file_plan.constants)
 
     def judge(self, conjunct: int, statistics: PruningStatistics) -> npt.NDArray[np.uint8]:
-        """Verdicts of one conjunct; SOME_ROWS for all if they cannot be had."""
+        """Verdicts of one conjunct; SOME_ROWS for all if judging fails."""
         try:
             return judge(self.conjuncts[conjunct].tree, statistics, self.conjunction.nan_free)
-        except Exception:  # noqa: BLE001 pruning fails open, whatever is wrong
+        except Exception:  # noqa: BLE001 pruning fails open
             self.metrics.add(predicate_evaluation_errors=1)
             return np.full(statistics.num_containers, Verdict.SOME_ROWS, dtype=np.uint8)
 
     def recall(self, stage: Stage, conjunct: int, row_group: int) -> tuple[Outcome] | None:
-        """What an earlier scan found at a stage."""
+        """The outcome of a stage in an earlier scan."""
         return OUTCOMES.recall(self.facts.version, self.keys[conjunct], stage, row_group)
 
     def keep(self, stage: Stage, conjunct: int, row_group: int, outcome: Outcome) -> None:
-        """Tells later scans what a stage found."""
+        """Keeps the outcome of a stage for later scans."""
         OUTCOMES.keep(self.facts.version, self.keys[conjunct], stage, row_group, outcome)
 
 
-# By conjunct: which values of the chunk's dictionary pass, and last whether null does. Found by
-# dictionary pruning, used again by the filter steps of the same row group.
+# By conjunct: which values of the chunk's dictionary pass; the last entry is for null. Computed by
+# dictionary pruning, reused by the filter steps of the same row group.
 DictionaryPasses = dict[int, "npt.NDArray[np.bool_]"]
 
 
@@ -118,13 +120,13 @@ def prune_row_group(
     *,
     is_counted: bool = True,
 ) -> RowGroupAccess:
-    """The stages that read from the row group itself; fills `passes` on the way.
+    """Runs the stages that read from the row group itself; fills `passes`.
 
     Args:
-        access: The rows left so far.
+        access: The remaining rows so far.
         context: The file and the conjuncts.
         file: Where indexes come from.
-        passes: Takes which values of dictionaries pass.
+        passes: Receives which dictionary values pass.
         is_counted: Whether the metrics count a row group that is ruled out.
     """
     key = _pruned_key(access, context.conjunction.lasting_keys, context.file_plan, context.options)
@@ -136,7 +138,7 @@ def prune_row_group(
         errors = context.metrics.count_of("predicate_evaluation_errors")
         pruned = _run_stages(access, context, file, passes)
         if context.metrics.count_of("predicate_evaluation_errors") == errors:
-            # What an error has kept from being pruned may be pruned the next time.
+            # Not kept after an error: the next scan may prune more.
             OUTCOMES.keep(context.facts.version, key, Stage.ALL, access.row_group, pruned)
     if pruned.counter and is_counted:
         context.metrics.add(**{pruned.counter: 1})
@@ -157,7 +159,7 @@ def _run_stages(
 
 
 def expected_rows(plan: ReadPlan) -> int | None:
-    """Rows of a plan that pruning will leave; None unless earlier scans found it out."""
+    """Rows of a plan that pruning will leave; None unless known from earlier scans."""
     steps = sorted(plan.row_filter.steps, key=lambda step: step.index)
     keys = lasting_keys([step.conjunct for step in steps], plan.filter_schema)
     rows = 0
@@ -177,9 +179,9 @@ def _pruned_key(
     file: FilePlan,
     options: ScanOptions,
 ) -> Hashable | None:
-    """What the outcome of all stages depends on; None if it cannot be kept.
+    """The cache key of the outcome of all stages; None if it cannot be kept.
 
-    Row groups that the condition cache or a caller has narrowed are pruned each time.
+    Row groups that the condition cache or a caller has narrowed are pruned every time.
     """
     open_conjuncts = access.open_conjuncts
     if keys is None or open_conjuncts is None or file.constants:
@@ -190,6 +192,7 @@ def _pruned_key(
         options.prune_bloom_filter,
         options.prune_dictionary and options.dictionary_limit_bytes,
         options.prune_page_index,
+        options.verify_checksums,
     )
 
 
@@ -238,7 +241,7 @@ def _prune_by_dictionaries(
 def _dictionary_passes(
     access: RowGroupAccess, conjunct: BoundConjunct, context: PruningContext, file: OpenFile
 ) -> npt.NDArray[np.bool_] | None:
-    """Evaluates a conjunct of one column on the values its chunk can hold, and on null."""
+    """Evaluates a single-column conjunct on the dictionary values of its chunk, and on null."""
     column = context.file_plan.columns.get(conjunct.columns[0]) if conjunct.columns else None
     if len(conjunct.columns) != 1 or column is None:
         return None
@@ -248,6 +251,7 @@ def _dictionary_passes(
         column,
         file,
         limit_bytes=context.options.dictionary_limit_bytes,
+        verify_checksums=context.options.verify_checksums,
     )
     if values is None or len(values) >= access.row_count:
         return None
@@ -258,10 +262,10 @@ def _dictionary_passes(
 def evaluate_dictionary(
     conjunct: BoundConjunct, name: str, data_type: pa.DataType, values: pa.Array
 ) -> npt.NDArray[np.bool_]:
-    """Which values of a dictionary pass, and last whether null does.
+    """Which values of a dictionary pass; the last entry is for null.
 
     Raises:
-        EvaluationError: The conjunct fails on a value; perhaps one that no row holds.
+        EvaluationError: The conjunct fails on a value, perhaps one that no row holds.
     """
     answer = conjunct.answer(values)
     if answer is not None:
@@ -304,7 +308,7 @@ def _prune_by_page_index(
             continue
         try:
             statistics = PageStatistics(context.facts, access.row_group, columns, file, constants)
-        except Exception:  # noqa: BLE001 pruning fails open, whatever is wrong
+        except Exception:  # noqa: BLE001 pruning fails open
             context.metrics.add(predicate_evaluation_errors=1)
             continue
         if not statistics.has_pages:

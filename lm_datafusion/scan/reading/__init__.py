@@ -1,6 +1,6 @@
-"""One row group after the other: windows, filter steps, late projection.
+"""Reads row groups: windows, filter steps, late projection.
 
 In: tasks of a plan. Out: record batches of the rows that match.
 
-Invariant: of every column, only the rows that are still wanted are decoded.
+Invariant: only the rows of a column that are still wanted are decoded.
 """

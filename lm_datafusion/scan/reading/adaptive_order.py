@@ -2,11 +2,11 @@
 
 In: how long each step took and how many rows it dropped. Out: the order for the next window.
 
-Cost is time per dropped row, decode included: a cheap step that drops little and a dear step that
-drops much are weighed by one number (Velox sorts its filters the same way). A step that comes late
-decodes whole pages for a few rows; it is weighed as if it came first, or it never would. Steps
-that were not reached yet keep the cost that earlier scans measured (`scan.memory.step_history`),
-else the one that was expected of them.
+Cost is time per dropped row, including decoding: one number weighs a cheap step that drops little
+against an expensive step that drops much (Velox sorts its filters the same way). A late step
+decodes whole pages for a few rows; its cost is computed as if it came first, or it never would.
+Steps not reached yet keep the cost that earlier scans measured (`scan.memory.step_history`), or
+else their estimated cost.
 
 Invariant: pinned steps stay behind those written before them; the order is only advice.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lm_datafusion.plan import RowFilter
 
 
-# What it takes to evaluate a step on no rows, about.
+# About the time to evaluate a step on no rows.
 CALL_S = 3e-4
 
 
@@ -51,7 +51,7 @@ class AdaptiveOrder:
         return not self._reorder or all(found.rows_in for found in self._measured.values())
 
     def permutation(self) -> tuple[FilterStep, ...]:
-        """The steps, in the order that is best as far as is known."""
+        """The steps, in the best order known."""
         if not self._reorder:
             return self._steps
         with self._lock:
@@ -68,7 +68,7 @@ class AdaptiveOrder:
         rows_decoded: int = 0,
         decode_s: float = 0.0,
     ) -> None:
-        """Learns from one evaluation, for which so many rows of its columns were decoded."""
+        """Learns from one evaluation, which decoded `rows_decoded` rows of its columns."""
         seen = Measured(
             rows_in=rows_in,
             rows_dropped=rows_in - rows_out,
@@ -80,7 +80,7 @@ class AdaptiveOrder:
             self._measured[step.index] = self._measured[step.index].plus(seen)
 
     def measured(self) -> dict[int, Measured]:
-        """What is known by now, by conjunct."""
+        """What has been measured so far, by conjunct."""
         with self._lock:
             return dict(self._measured)
 

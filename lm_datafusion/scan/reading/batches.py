@@ -1,4 +1,4 @@
-"""Record batches as engines can take them.
+"""Record batches in a form that engines accept.
 
 In: arrays of the columns of a result. Out: record batches.
 
@@ -28,7 +28,7 @@ class BatchMaker:
         self._is_fragile = bool(_fragile(schema))
 
     def make(self, columns: list[Values]) -> list[pa.RecordBatch]:
-        """The batches of columns of equal length: one, if no column is in chunks."""
+        """The batches of columns of equal length: one, if no column is chunked."""
         is_plain = all(isinstance(column, pa.Array) for column in columns)
         if is_plain and not self._is_fragile:
             return [pa.RecordBatch.from_arrays(columns, schema=self._schema)]
@@ -43,10 +43,10 @@ def counted_batches(row_count: int, batch_rows: int) -> Iterator[pa.RecordBatch]
 
 
 def batches_of(table: pa.Table, most_rows: int | None = None) -> Iterator[pa.RecordBatch]:
-    """The batches of a table, as DataFusion can take them.
+    """The batches of a table, in a form that DataFusion accepts.
 
-    arrow-rs panics at a slice of structs in structs that does not begin with the first row, so such
-    slices are copied. (Not those in lists, whose own values are never sliced.)
+    arrow-rs panics on a slice of nested structs with a nonzero offset, so those slices are copied.
+    (Structs in lists are not: the values of a list are never sliced.)
     """
     fragile = _fragile(table.schema)
     for batch in table.to_batches(max_chunksize=most_rows):
@@ -68,7 +68,7 @@ def reverse_values(values: Values) -> Values:
 
 
 def _fragile(schema: pa.Schema) -> list[int]:
-    """Columns whose values share the offset of those they are in over two levels or more."""
+    """Columns whose child values share the offset of their parents over two or more levels."""
     return [
         index
         for index, data_type in enumerate(schema.types)

@@ -1,12 +1,12 @@
-"""The columns of some row groups: what was read of them is held while it is needed.
+"""The columns of some row groups; values that were read are held while they are needed.
 
-In: which rows a filter step or the projection needs. Out: their values, in the types of the table.
+In: the rows that a filter step or the projection needs. Out: their values, in the table's types.
 
-A filter step that reads a column that is needed again holds the values of the rows that passed;
-what comes later asks for fewer rows, and takes them from there.
+If a column is needed again, the filter step that reads it holds the values of the rows that
+passed. Later readers ask for a subset of those rows and take it from there.
 
-Invariant: a column gives exactly the rows asked for, in order. What is held covers every row that
-may still be asked for in the window, or nothing is held.
+Invariant: a column returns exactly the rows asked for, in order. Held values cover every row of
+the window that may still be asked for, or nothing is held.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Column:
     Attributes:
         name: Its name in the table.
         data_type: Its type in the table.
-        decoder: Reads it; None for a column that the file does not store.
+        decoder: Reads it; None if the file does not store the column.
         constant: Its value in that case.
         path: The file, for errors.
     """
@@ -53,11 +53,11 @@ class Column:
 
     @property
     def is_held(self) -> bool:
-        """Whether values of the window are there already."""
+        """Whether values of the window are held."""
         return self._held is not None
 
     def read(self, rows: RowSelection) -> Values:
-        """The values of rows, as the table has them."""
+        """The values of rows, in the table's type."""
         if self._held is not None:
             return _narrowed(*self._held, rows)
         if self.decoder is None:
@@ -79,14 +79,14 @@ class Column:
         *,
         is_held: bool,
     ) -> RowSelection | None:
-        """The rows that pass a condition, tested on what the pages store.
+        """The rows that pass a condition, tested on the encoded pages.
 
         Args:
             rows: Rows to test.
             tree: The condition.
-            passes: By row group, where known: which values of the dictionary pass, and last whether
-                null does.
-            is_held: Whether the values of the rows that pass are to be held.
+            passes: By row group, where known: which dictionary values pass; the last entry is for
+                null.
+            is_held: Whether to hold the values of the rows that pass.
 
         Returns:
             None if the values have to be read and evaluated.
@@ -102,7 +102,7 @@ class Column:
         return passed
 
     def release(self) -> None:
-        """Lets go of what is held."""
+        """Releases the held values."""
         self._held = None
 
     def _constant_values(self, row_count: int) -> pa.Array:
@@ -125,20 +125,20 @@ class Column:
 
 
 def _narrowed(held: RowSelection, values: Values, wanted: RowSelection) -> Values:
-    """The wanted rows of those that are held."""
+    """The wanted rows out of the held ones."""
     if wanted is held:
         return values
     held_rows, rows = held.to_rows(), wanted.to_rows()
     if held_rows is not None and rows is not None:
         if len(rows) == len(held_rows):
             return values
-        places = np.searchsorted(held_rows, rows).astype(np.int32, copy=False)
-        return take_values(values, pa.array(places))
+        positions = np.searchsorted(held_rows, rows).astype(np.int32, copy=False)
+        return take_values(values, pa.array(positions))
     return select_values(values, wanted.relative_to(held))
 
 
 def _without_dictionary(values: Values) -> Values:
-    """The values that codes stand for; in pieces where they do not fit one array of text."""
+    """The decoded dictionary values; in chunks if they do not fit one array of text."""
     try:
         return values.cast(values.type.value_type)
     except pa.ArrowInvalid:

@@ -1,15 +1,15 @@
-"""The filter chain of some row groups, run on one window after the other.
+"""The filter chain of some row groups, run window by window.
 
 In: the columns of row groups, and rows of a window. Out: the rows that meet every conjunct.
 
-For each step, in the best order known: kernels test its column where it stands; or its columns are
-read and DataFusion evaluates them. The first step that leaves nothing is the last.
+For each step, in the best order known, either kernels test the encoded column, or its columns are
+read and DataFusion evaluates the condition. The chain ends at the first step that keeps no row.
 
-Conditions on dictionary-coded columns are evaluated once per value of the dictionary, and the codes
-of the rows look the answer up.
+Conditions on dictionary-encoded columns are evaluated once per dictionary value; rows look up the
+answer by their code.
 
-Invariant: a step sees only rows that every step before it has left. What a step reads and a later
-step or the projection needs is held by the column.
+Invariant: a step sees only rows that passed every step before it. A column holds the values that a
+later step or the projection needs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     Values: TypeAlias = pa.Array | pa.ChunkedArray
 
-# Values of a dictionary about which answers are kept for later scans.
+# Answers about dictionaries of up to this many values are kept for later scans.
 SMALL_DICTIONARY: Final = 1024
 
 
@@ -48,12 +48,12 @@ class FilterChain:
     Args:
         context: The file and the conjuncts.
         access: Which rows each conjunct is undecided about.
-        columns: By name; all that the steps read.
+        columns: Every column that the steps read, by name.
         row_groups: Their numbers.
-        passes: By row group, and by conjunct: which values of its column's dictionary pass, where
-            that is known.
+        passes: By row group and conjunct: which values of its column's dictionary pass, where
+            known.
         order: The order of the steps.
-        projected: Columns that will be read for the rows that are left.
+        projected: Columns that will be read for the remaining rows.
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class FilterChain:
         decided: frozenset[int] = frozenset(),
         on_first: Callable[[int, RowSelection], None] | None = None,
     ) -> RowSelection:
-        """The rows of a window that are left.
+        """The rows of a window that pass.
 
         Args:
             rows: Rows of the window.
-            decided: Steps that all of them are known to meet.
-            on_first: Gets the first step that was evaluated, and the rows that it left.
+            decided: Steps that all of them are known to pass.
+            on_first: Called with the first step that was evaluated and the rows it kept.
         """
         steps = self._order.permutation()
         if decided:
@@ -98,7 +98,7 @@ class FilterChain:
             wanted = rows if undecided.selects_all() else rows.intersection(undecided)
             if not wanted.selects_any():
                 continue
-            # What is held must cover all rows that are left, not only those that were undecided.
+            # Held values must cover all remaining rows, not only the undecided ones.
             is_whole = wanted.row_count == rows.row_count
             passed = self._run_step(step, wanted, steps[index + 1 :] if is_whole else None)
             if is_whole:
@@ -113,12 +113,12 @@ class FilterChain:
     def _run_step(
         self, step: FilterStep, rows: RowSelection, later: Sequence[FilterStep] | None
     ) -> RowSelection:
-        """Evaluates one step on rows; those that pass.
+        """Evaluates one step and returns the rows that pass.
 
         Args:
             step: The step.
             rows: Rows of the window.
-            later: The steps after it, if what it reads may be held for them; or None.
+            later: The steps after it; None if what it reads must not be held for them.
         """
         started = time.perf_counter()
         columns = [self._columns[name] for name in step.conjunct.columns]
@@ -154,7 +154,7 @@ class FilterChain:
         return passed
 
     def _is_needed(self, name: str, later: Sequence[FilterStep] | None) -> bool:
-        """Whether a column is read again for the rows that a step leaves."""
+        """Whether a column is read again for the rows that a step keeps."""
         if later is None:
             return False
         return name in self._projected or any(name in step.conjunct.columns for step in later)
@@ -166,7 +166,7 @@ class FilterChain:
         rows: RowSelection,
         later: Sequence[FilterStep] | None,
     ) -> RowSelection | None:
-        """The rows that pass, tested by kernels on what the pages store; None if they cannot."""
+        """The rows that pass, tested by kernels on the encoded pages; None if they cannot."""
         if len(columns) != 1 or columns[0].decoder is None or columns[0].is_held:
             return None
         column = columns[0]
@@ -177,9 +177,9 @@ class FilterChain:
     def _dictionary_passes(
         self, step: FilterStep, column: Column, rows: RowSelection
     ) -> list[npt.NDArray[np.bool_] | None] | None:
-        """By row group: which values of the column's dictionary pass; None if nothing is known.
+        """By row group: which values of the column's dictionary pass; None if unknown.
 
-        Where kernels cannot test the condition, DataFusion is asked.
+        Where kernels cannot test the condition, DataFusion evaluates it.
         """
         assert column.decoder is not None
         known = [passes.get(step.index) for passes in self._passes]
@@ -199,7 +199,7 @@ class FilterChain:
     def _evaluate_dictionary(
         self, step: FilterStep, column: Column, index: int, row_count: int
     ) -> npt.NDArray[np.bool_] | None:
-        """Which values of the dictionary of one row group pass; None if that does not pay."""
+        """Which dictionary values of one row group pass; None if that is not worthwhile."""
         row_group = self._row_groups[index]
         kept = self._context.recall(Stage.PASSES, step.index, row_group)
         if kept is not None and isinstance(kept[0], np.ndarray):
@@ -211,7 +211,7 @@ class FilterChain:
         try:
             known = evaluate_dictionary(step.conjunct, column.name, column.data_type, values)
         except EvaluationError:
-            # Perhaps on a value that no row left holds.
+            # Perhaps on a value that no remaining row holds.
             return None
         self._context.metrics.add(dictionary_evaluations=1)
         if len(known) <= SMALL_DICTIONARY:
@@ -230,9 +230,9 @@ class FilterChain:
             if answer is not None:
                 return [answer]
         if not columns:
-            # Rows are all that counts.
+            # Only the number of rows matters.
             return [step.conjunct.evaluate(pa.record_batch([pa.nulls(row_count)], names=[""]))]
-        # Nullability is part of what DataFusion folds by.
+        # DataFusion's constant folding depends on nullability.
         fields = [self._context.schema.field(column.name) for column in columns]
         table = pa.Table.from_arrays(list(values), schema=pa.schema(fields))
         return [step.conjunct.evaluate(batch) for batch in batches_of(table)]

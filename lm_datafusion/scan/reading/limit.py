@@ -1,14 +1,14 @@
 """The rows that a scan with a limit still has to find.
 
-In: what every window of every row group gave. Out: how many rows are missing, how many rows the
-next window is worth, and whether the next row group is worth beginning.
+In: the rows found by each window of each row group. Out: how many rows are missing, how many rows
+the next window should have, and whether to begin the next row group.
 
-Row groups are scanned one after the other by several workers. One that begins early reads what
-nobody may need; one that begins late leaves a core idle. So a row group is begun before its turn
-only if those before it are not expected to give enough rows: the share of rows that passed so
-far, times the rows they have left.
+Several workers scan the row groups in order. A row group begun too early may be read for nothing;
+one begun too late leaves a core idle. So a row group is begun before its turn only if those before
+it are not expected to yield enough rows: the share of rows that passed so far, times the rows they
+have left.
 
-Invariant: `missing` is never less than what is really missing from the row groups up to a place.
+Invariant: `missing` never underestimates what the row groups up to an index still lack.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-# How much larger than the last a window gets at most, however few rows passed.
+# The most a window grows over the one before, however few rows passed.
 GROWTH = 8
 
 
@@ -36,29 +36,29 @@ class RowBudget:
         self._lock = threading.Lock()
         self.on_change: Callable[[], None] = lambda: None
 
-    def begin(self, place: int, row_count: int) -> None:
-        """A row group begins, with so many rows left after pruning."""
+    def begin(self, index: int, row_count: int) -> None:
+        """A row group begins, with `row_count` rows left after pruning."""
         with self._lock:
-            self._begun[place] = True
-            self._left[place] = row_count
+            self._begun[index] = True
+            self._left[index] = row_count
         self.on_change()
 
-    def note(self, place: int, *, visited: int, found: int) -> None:
+    def note(self, index: int, *, visited: int, found: int) -> None:
         """A window was scanned."""
         with self._lock:
-            self._left[place] -= visited
+            self._left[index] -= visited
             self._visited += visited
-            self._found[place] += found
+            self._found[index] += found
         self.on_change()
 
-    def missing(self, place: int) -> int:
-        """Rows that the row groups up to a place have not found yet."""
+    def missing(self, index: int) -> int:
+        """Rows that the row groups up to an index have not found yet."""
         with self._lock:
-            return max(0, self.limit - sum(self._found[: place + 1]))
+            return max(0, self.limit - sum(self._found[: index + 1]))
 
-    def window_rows(self, place: int, last_rows: int) -> int:
-        """How many rows the next window is worth; `last_rows` had the one before, or 0."""
-        missing = self.missing(place)
+    def window_rows(self, index: int, last_rows: int) -> int:
+        """How many rows the next window should have; the last one had `last_rows`, 0 if none."""
+        missing = self.missing(index)
         with self._lock:
             if not self._visited or not self._has_filter:
                 return missing
@@ -66,10 +66,10 @@ class RowBudget:
             expected = missing * self._visited // found if found else 2 * max(1, last_rows)
         return max(1, min(expected, GROWTH * max(last_rows, missing)))
 
-    def should_begin(self, place: int) -> bool:
+    def should_begin(self, index: int) -> bool:
         """Whether a row group is likely to be needed; called before its turn."""
         with self._lock:
-            found, left = sum(self._found[:place]), sum(self._left[:place])
+            found, left = sum(self._found[:index]), sum(self._left[:index])
             if not self._has_filter:
                 return found + left < self.limit
             if not self._visited:
@@ -78,7 +78,7 @@ class RowBudget:
             return found + share * left < self.limit
 
     def window_rows_after(self, rows_before: int, last_rows: int) -> int:
-        """As `window_rows`, given rows that come before and are still to be scanned.
+        """As `window_rows`, given the number of earlier rows still to be scanned.
 
         Returns:
             0 if those are likely to be enough.

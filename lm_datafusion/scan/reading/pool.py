@@ -1,25 +1,28 @@
-"""Tasks run ahead on threads of our own; results come out in the order of the tasks.
+"""Runs tasks ahead on our own threads; results come out in task order.
 
 In: tasks, and a function from a task to its items. Out: an iterator over the items of the first
 task, then of the second, and so on.
 
-Why own threads: DataFusion pulls a dataset on threads of its runtime, where DataFusion itself
+Why our own threads: DataFusion pulls a dataset on threads of its runtime, where DataFusion itself
 cannot be called; and decoding releases the GIL, so threads scale.
 
-* A worker blocks once its task holds `queue_size` items that nobody took: memory is bounded.
+* A worker blocks once its task has `queue_size` unconsumed items: memory is bounded.
 * Tasks start at most `ahead` tasks before the one being consumed, and before their turn only if
-  `should_begin` says so; `wake` has it asked again.
+  `should_begin` allows it; `wake` asks it again.
 * Closing the iterator (a LIMIT, an error, Ctrl-C) stops the workers and waits for them.
 
-Invariant: no thread outlives the iterator.
+Invariant: no thread outlives the iterator. A forked child has no workers: the iterator fails there
+instead of waiting.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from lm_datafusion.errors import ScanStoppedError
 from lm_datafusion.predicate.evaluator import may_call_here
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ Item = TypeVar("Item")
 
 
 class _Output(Generic[Item]):
-    """What one task has produced and nobody took yet."""
+    """The items that one task has produced and that are not consumed yet."""
 
     __slots__ = ("error", "is_done", "items")
 
@@ -61,6 +64,7 @@ class OrderedPool(Generic[Task, Item]):
         self._next_task = 0
         self._consumed = 0
         self._stopped = False
+        self._process = os.getpid()
         count = min(workers, len(tasks))
         self._ahead = 2 * count
         self._threads = [
@@ -69,9 +73,9 @@ class OrderedPool(Generic[Task, Item]):
         ]
 
     def __iter__(self) -> Iterator[Item]:
-        for thread in self._threads:
-            thread.start()
         try:
+            for thread in self._threads:
+                thread.start()
             for output in self._outputs:
                 yield from self._drain(output)
                 with self._changed:
@@ -82,6 +86,8 @@ class OrderedPool(Generic[Task, Item]):
 
     def close(self) -> None:
         """Stops the workers and waits for them; safe to call twice."""
+        if os.getpid() != self._process:
+            return  # workers do not survive a fork, and one may have held the lock
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -90,12 +96,14 @@ class OrderedPool(Generic[Task, Item]):
                 thread.join()
 
     def wake(self) -> None:
-        """Something changed that `should_begin` goes by."""
+        """Notifies the workers that `should_begin` may answer differently."""
         with self._changed:
             self._changed.notify_all()
 
     def _drain(self, output: _Output[Item]) -> Iterator[Item]:
         while True:
+            if os.getpid() != self._process:
+                raise ScanStoppedError("the scan was begun before a fork, by threads of the parent")
             with self._changed:
                 while not output.items and not output.is_done:
                     self._changed.wait()
@@ -108,44 +116,62 @@ class OrderedPool(Generic[Task, Item]):
             yield item
 
     def _work(self) -> None:
-        may_call_here()
-        while True:
-            with self._changed:
-                while not self._stopped and not self._can_begin():
-                    self._changed.wait()
-                if self._stopped or self._next_task >= len(self._tasks):
-                    return
-                index = self._next_task
-                self._next_task += 1
-            self._produce(self._tasks[index], self._outputs[index])
+        try:
+            may_call_here()
+            while (index := self._next_index()) is not None:
+                self._produce(self._tasks[index], self._outputs[index])
+        except BaseException as error:  # noqa: BLE001 raised again where it is consumed
+            self._fail(error)
+
+    def _next_index(self) -> int | None:
+        """Waits for a task to begin; None when none is left, or the pool is closed."""
+        with self._changed:
+            while not self._stopped and not self._can_begin():
+                self._changed.wait()
+            if self._stopped or self._next_task >= len(self._tasks):
+                return None
+            self._next_task += 1
+            return self._next_task - 1
+
+    def _fail(self, error: BaseException) -> None:
+        """A worker is lost: unfinished tasks fail, so that the consumer does not wait for them."""
+        with self._changed:
+            for output in self._outputs:
+                if not output.is_done:
+                    output.error = output.error or error
+                    output.is_done = True
+            self._stopped = True
+            self._changed.notify_all()
 
     def _can_begin(self) -> bool:
-        """Whether there is a task to take, or none is left to wait for."""
-        place = self._next_task
-        if place <= self._consumed or place >= len(self._tasks):
+        """Whether a task can be taken, or none is left to wait for."""
+        index = self._next_task
+        if index <= self._consumed or index >= len(self._tasks):
             return True
-        if place >= self._consumed + self._ahead:
+        if index >= self._consumed + self._ahead:
             return False
-        return self._should_begin is None or self._should_begin(place)
+        return self._should_begin is None or self._should_begin(index)
 
     def _produce(self, task: Task, output: _Output[Item]) -> None:
-        items = self._run(task)
         try:
-            for item in items:
-                if not self._put(item, output):
-                    break
+            items = self._run(task)
+            try:
+                for item in items:
+                    if not self._put(item, output):
+                        break
+            finally:
+                close = getattr(items, "close", None)
+                if close is not None:
+                    close()
         except BaseException as error:  # noqa: BLE001 raised again where it is consumed
             output.error = error
         finally:
-            close = getattr(items, "close", None)
-            if close is not None:
-                close()
             with self._changed:
                 output.is_done = True
                 self._changed.notify_all()
 
     def _put(self, item: Item, output: _Output[Item]) -> bool:
-        """Hands an item over once there is room; False if the iterator was closed."""
+        """Queues an item once there is room; False if the iterator was closed."""
         with self._changed:
             while not self._stopped and len(output.items) >= self._queue_size:
                 self._changed.wait()

@@ -1,25 +1,28 @@
-"""Row groups, late: filter columns first, the rest only for the rows that survive.
+"""Late materialization of row groups: filter columns first, the rest only for surviving rows.
 
-In: row groups that statistics left over, and windows of their rows. Out: the rows of a window that
-match, and values of columns for them.
+In: row groups that statistics did not rule out, and windows of their rows. Out: the matching rows
+of a window, and column values for them.
 
-For each window the filter chain runs, and the projected columns are read for the rows left.
+For each window the filter chain runs, and the projected columns are read for the remaining rows.
 
-Invariant: of every column, exactly the rows asked for are handed out; a page is not decoded for
-rows that an earlier step dropped. Windows may come in any order.
+Invariant: exactly the rows asked for are returned; a page is not decoded for rows that an earlier
+step dropped. Windows may come in any order.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from typing import TYPE_CHECKING, TypeAlias
 
 from lm_datafusion.plan import RowGroupAccess
 from lm_datafusion.scan.pruning.known_rows import PassedRows
 from lm_datafusion.scan.reading.filter_chain import FilterChain
+from lm_datafusion.selection import RowSelection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from contextlib import AbstractContextManager
 
     import pyarrow as pa
 
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
     from lm_datafusion.scan.reading.columns import Column
     from lm_datafusion.scan.reading.row_group_state import RowGroupState
     from lm_datafusion.scan.reading.scan_file import ScanFile
-    from lm_datafusion.selection import RowSelection
     from lm_datafusion.storage import OpenFile
 
     Values: TypeAlias = pa.Array | pa.ChunkedArray
@@ -41,9 +43,9 @@ class RowGroupReader:
 
     Args:
         plan: The scan.
-        states: The row groups, in the order of their rows; several as `group_states` gives them.
+        states: The row groups, in row order; several if `group_states` grouped them.
         file: Their file.
-        order: The order of filter steps, as learned so far.
+        order: The learned order of filter steps.
     """
 
     def __init__(
@@ -57,7 +59,6 @@ class RowGroupReader:
         self.context = file.context
         self._file = file
         self._order = order
-        self._learns = states[0].known.is_kept
         self._passed = PassedRows()
         self._columns: dict[str, Column] = {}
         self._filter_columns: list[str] = []
@@ -66,27 +67,32 @@ class RowGroupReader:
 
     @property
     def index_file(self) -> OpenFile:
-        """The file, for what counts as metadata."""
+        """The file, for reads that count as metadata."""
         return self._file.index_file
 
     @property
+    def _learns(self) -> bool:
+        """Whether the condition cache can learn from these row groups."""
+        return self._states[0].known.is_kept
+
+    @property
     def is_order_known(self) -> bool:
-        """Whether the order of filter steps is there to stay."""
+        """Whether the order of filter steps is settled."""
         return self._order.is_known
 
     @property
     def borders(self) -> list[int]:
-        """The first row of each row group, and the row behind the last."""
+        """The first row of each row group, and the row after the last."""
         counts = [state.access.row_count for state in self._states]
         return [0, *itertools.accumulate(counts)]
 
     # ---- before and after ------------------------------------------------------------------
 
     def open(self, extra: Sequence[str] = ()) -> RowGroupAccess:
-        """Prunes, and makes ready to read; the rows left, and what is undecided of them.
+        """Prunes and prepares to read; returns the remaining rows and the undecided conjuncts.
 
         Args:
-            extra: Columns that will be read beside those of the filter and the projection.
+            extra: Columns that will be read besides those of the filter and the projection.
         """
         for state in self._states:
             state.prune(self.index_file)
@@ -121,14 +127,19 @@ class RowGroupReader:
         first = self._states[0].access
         if len(self._states) == 1:
             return first
-        assert first.open_conjuncts is not None
-        return RowGroupAccess.scan(first.row_group, self.borders[-1], first.open_conjuncts)
+        conjuncts = self._states[0].joint_conjuncts
+        assert conjuncts is not None
+        whole = RowGroupAccess.scan(first.row_group, self.borders[-1], conjuncts)
+        if all(state.access.selection.selects_all() for state in self._states):
+            return whole
+        rows = RowSelection.concat(state.access.selection for state in self._states)
+        return dataclasses.replace(whole, selection=rows)
 
     def finish(self) -> None:
         """Adds what the decoders counted to the metrics."""
         decoders = [c.decoder for c in self._columns.values() if c.decoder is not None]
         fetched = sum([decoder.pages_fetched for decoder in decoders])
-        # Somebody else counts the pages of a part that nobody fetched.
+        # Of a part, another task counts the pages that were not fetched.
         total = fetched if self.task.is_part else sum([d.pages_seen for d in decoders])
         chunks = {True: 0, False: 0, None: 0}
         for decoder in decoders:
@@ -143,12 +154,12 @@ class RowGroupReader:
         )
 
     def note_window(self, rows: RowSelection, row_count: int) -> None:
-        """What the filter has left of a window of so many rows, for the condition cache."""
+        """Records the rows that passed out of a window of `row_count`, for the condition cache."""
         if self._learns:
             self._passed.note_window(rows, row_count)
 
     def keep_known(self) -> None:
-        """Teaches the condition cache; to be called once every window has been filtered."""
+        """Updates the condition cache; call it once every window has been filtered."""
         if not self._learns:
             return
         self.check_unchanged()
@@ -169,7 +180,7 @@ class RowGroupReader:
             )
 
     def fork(self) -> RowGroupReader:
-        """A reader of the same rows, opened already, for another thread; `join` gives it back."""
+        """An opened reader of the same rows for another thread; `join` returns it."""
         if self._spare:
             return self._spare.pop()
         other = RowGroupReader(self._plan, self._states, self._file, self._order)
@@ -183,42 +194,50 @@ class RowGroupReader:
     def join(self, other: RowGroupReader) -> None:
         """Takes over what a fork counted."""
         for name, column in other._columns.items():
-            own = self._columns[name]
-            if own.decoder is not None and column.decoder is not None:
-                own.decoder.join(column.decoder)
+            target = self._columns[name]
+            if target.decoder is not None and column.decoder is not None:
+                target.decoder.join(column.decoder)
         self._spare.append(other)
 
     def check_unchanged(self) -> None:
-        """Raises if the file is not the one that was planned for."""
+        """Raises if the file is not the planned version."""
         self._file.file.check_unchanged()
+
+    def check_read(self) -> None:
+        """Raises if what was read may not be from the planned version of the file."""
+        self._file.file.check_read()
+
+    def blamed(self) -> AbstractContextManager[None]:
+        """Turns errors of a block into a `FileChangedError` if the file has changed."""
+        return self._file.file.blamed()
 
     # ---- columns ---------------------------------------------------------------------------
 
     def filter_columns(self) -> list[str]:
-        """Columns of the conjuncts that are undecided."""
+        """Columns of the undecided conjuncts."""
         return self._filter_columns
 
     @property
     def largest_chunk_bytes(self) -> int:
-        """Uncompressed bytes of the largest column chunk in play."""
+        """Uncompressed bytes of the largest column chunk that is read."""
         decoders = [column.decoder for column in self._columns.values()]
         return max([d.uncompressed_bytes for d in decoders if d is not None], default=0)
 
     def chunks(self, names: Iterable[str], index: int = 0) -> list[ChunkFacts]:
-        """The column chunks of some columns in one of the row groups, of those the file stores."""
+        """The column chunks of some columns in one row group; only stored columns have them."""
         columns = [self.task.file.columns.get(name) for name in names]
         facts, row_group = self.context.facts, self._row_groups[index]
         return [c for n in columns if n is not None for c in facts.chunks_of(row_group, n)]
 
     def note_pages(self, names: Iterable[str]) -> None:
-        """Counts the pages of some columns among those the scan decided about."""
+        """Counts the pages of some columns as considered by the scan."""
         for name in names:
             decoder = self._column(name).decoder
             if decoder is not None:
                 decoder.locate()
 
     def read(self, names: Sequence[str], rows: RowSelection) -> list[Values]:
-        """Columns of rows of the window, in the types of the table."""
+        """Columns of rows of the window, in the table's types."""
         return [self._columns[name].read(rows) for name in names]
 
     def hold(self, name: str, rows: RowSelection, values: Values) -> None:
@@ -226,12 +245,12 @@ class RowGroupReader:
         self._columns[name].hold(rows, values)
 
     def release(self) -> None:
-        """A window is done: lets go of what is held of it."""
+        """Releases the held values after a window."""
         for column in self._columns.values():
             column.release()
 
     def early_stop(self, ahead: RowSelection, names: Iterable[str]) -> None:
-        """Counts the pages of some columns that would have been read if the scan had gone on."""
+        """Counts the pages of some columns that the early stop saved."""
         if not ahead.selects_any():
             return
         seen = self.access.selection.difference(ahead)
@@ -252,7 +271,7 @@ class RowGroupReader:
     def _note_filter_pages(self) -> None:
         """Counts the pages that the page index decided about."""
         for step in self._plan.row_filter.steps:
-            if not self._states[0].known.is_decided(step.index):
+            if not any(state.known.is_decided(step.index) for state in self._states):
                 self.note_pages(step.conjunct.columns)
 
     # ---- filter ----------------------------------------------------------------------------
@@ -262,7 +281,7 @@ class RowGroupReader:
 
         Args:
             rows: Rows of the window.
-            decided: Steps that all of them are known to meet.
+            decided: Steps that all of them are known to pass.
         """
         assert self._chain is not None
         on_first = self._passed.note_first_step if self._learns else None

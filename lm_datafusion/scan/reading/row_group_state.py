@@ -1,9 +1,10 @@
 """One row group between the plan and its reader.
 
-In: a task of a plan. Out: what pruning and the condition cache leave of it.
+In: a task of a plan. Out: the rows that pruning and the condition cache leave.
 
-Row groups of a file that are left whole, with the same conjuncts undecided, are read as one: what
-Python does per row group is then done once for all of them.
+Whole row groups of a file with the same undecided conjuncts are read as one, and so are those
+whose matching rows the condition cache knows: this pays the Python overhead per row group only
+once.
 
 Invariant: a row group is pruned once.
 """
@@ -28,9 +29,9 @@ class RowGroupState:
 
     Attributes:
         task: The row group in the plan.
-        access: The rows left, and per conjunct those it is undecided about.
-        known: What the condition cache knows, and learns.
-        passes: Which values of dictionaries pass, by conjunct.
+        access: The remaining rows, and per conjunct those it is undecided about.
+        known: What the condition cache knows and learns.
+        passes: Which dictionary values pass, by conjunct.
     """
 
     __slots__ = ("_context", "_is_pruned", "access", "known", "passes", "task")
@@ -44,7 +45,7 @@ class RowGroupState:
         self._is_pruned = False
 
     def prune(self, index_file: OpenFile) -> None:
-        """Narrows the access by what is known, bloom filters, dictionaries and the page index."""
+        """Narrows the access by known rows, bloom filters, dictionaries and the page index."""
         if self._is_pruned:
             return
         self._is_pruned = True
@@ -61,15 +62,25 @@ class RowGroupState:
             self._context.metrics.add(row_groups_fully_matched=1)
         self.access = access if task.rows is None else access.with_range(*task.rows)
 
+    @property
+    def joint_conjuncts(self) -> tuple[bool, ...] | None:
+        """Per conjunct, whether it has to be evaluated; None if the row group is read by itself."""
+        access = self.access
+        if self.task.rows is not None or access.is_skipped:
+            return None
+        if access.is_fully_matched and self.known.is_known:
+            return (False,) * len(access.undecided)
+        return access.open_conjuncts
+
 
 def group_states(
     states: Sequence[RowGroupState], decoding: Callable[[int], object]
 ) -> Iterator[list[RowGroupState]]:
-    """Pruned row groups of one file, put together where they can be read as one.
+    """Groups the pruned row groups of one file that can be read as one.
 
     Args:
         states: In the order of their rows.
-        decoding: How the columns of a row group are decoded; those put together agree in it.
+        decoding: How the columns of a row group are decoded; the same for all of a group.
     """
     if len(states) == 1:
         yield [*states]
@@ -77,13 +88,12 @@ def group_states(
     group: list[RowGroupState] = []
     shared: tuple[object, ...] | None = None
     for state in states:
-        is_whole = state.task.rows is None and not state.access.is_skipped
-        left = state.access.open_conjuncts if is_whole else None
-        own = None if left is None else (left, decoding(state.access.row_group))
-        if group and (own is None or own != shared):
+        left = state.joint_conjuncts
+        key = None if left is None else (left, decoding(state.access.row_group))
+        if group and (key is None or key != shared):
             yield group
             group = []
         group.append(state)
-        shared = own
+        shared = key
     if group:
         yield group

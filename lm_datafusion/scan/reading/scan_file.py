@@ -1,9 +1,9 @@
-"""One file of a scan: what the readers of its row groups share.
+"""One file of a scan: the state shared by the readers of its row groups.
 
-In: a plan, a file of it, its facts. Out: columns of its row groups.
+In: a plan, one of its files, the facts of the file. Out: columns of its row groups.
 
-Invariant: what is kept depends on the file and the plan alone, so that threads may share it; two of
-them may both make it, which does no harm.
+Invariant: the cached state depends on the file and the plan alone, so threads may share it. Two
+threads may both compute it, which does no harm.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lm_datafusion.scan.pruning.prune import PruningContext
-    from lm_datafusion.storage import OpenFile
+    from lm_datafusion.storage import LazyFile, OpenFile
 
 
 class ScanFile:
@@ -26,17 +26,17 @@ class ScanFile:
     Args:
         context: What pruning needs of it.
         file: Where pages come from.
-        index_file: The same for what counts as metadata.
+        index_file: The same, for reads that count as metadata.
     """
 
-    def __init__(self, context: PruningContext, file: OpenFile, index_file: OpenFile) -> None:
+    def __init__(self, context: PruningContext, file: LazyFile, index_file: OpenFile) -> None:
         self.context = context
         self.file = file
         self.index_file = index_file
         self._columns: dict[str, FileColumn | None] = {}
 
     def column(self, name: str, row_groups: Sequence[int]) -> Column:
-        """A column of some row groups, in the type of the table; reads nothing."""
+        """A column of some row groups, in the table's type; reads nothing."""
         if name not in self._columns:
             self._columns[name] = self._make_column(name)
         stored = self._columns[name]
@@ -47,7 +47,7 @@ class ScanFile:
         return Column(name, stored.given, decoder=stored.open(row_groups), path=plan.version.path)
 
     def decoding(self, row_group: int) -> tuple[object, ...]:
-        """How the columns in play are decoded: those of row groups read as one have to agree."""
+        """How the scanned columns are decoded: row groups that are read as one must agree."""
         facts = self.context.facts
         return tuple(
             [
@@ -58,7 +58,7 @@ class ScanFile:
         )
 
     def _make_column(self, name: str) -> FileColumn | None:
-        """A column that the file stores; None for one that it does not."""
+        """A stored column; None if the file does not store it."""
         index = self.context.file_plan.columns.get(name)
         if index is None:
             return None
@@ -68,4 +68,5 @@ class ScanFile:
             self.context.schema.field(name).type,
             (self.file, self.index_file),
             self.context.metrics,
+            verify_checksums=self.context.options.verify_checksums,
         )

@@ -1,14 +1,14 @@
-"""One row group, from one end to the other.
+"""Scans one row group from end to end.
 
-In: a reader of a row group. Out: record batches of its matching rows, in the order of the plan.
+In: a reader of a row group. Out: record batches of its matching rows, in plan order.
 
-A scan in reverse takes windows from the last to the first. Pages cannot be decoded backwards, so
+A reverse scan takes windows from the last to the first. Pages cannot be decoded backwards, so
 each window is decoded forwards and its rows are reversed.
 
-A scan with a limit begins with a window as small as can be and sizes the next by what passed. It
-ends once enough rows are found, and projects no more rows than are missing.
+A scan with a limit begins with the smallest possible window and sizes the next by the rows that
+passed. It ends once enough rows are found, and projects no more rows than are missing.
 
-Invariant: rows come in the order of the file, or in exactly the reverse of it.
+Invariant: rows come in file order or in exactly the reverse.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
 
 
 class RowGroupScan:
-    """Scans what a reader reads; `place` is the place of its first task in the plan."""
+    """Scans what a reader reads; `task_index` is the index of its first task in the plan."""
 
     def __init__(
         self,
         plan: ReadPlan,
         reader: RowGroupReader,
         batches: BatchMaker,
-        place: int,
+        task_index: int,
         budget: RowBudget | None,
     ) -> None:
         self._plan = plan
         self._batches = batches
         self._reader = reader
-        self._place = place
+        self._task_index = task_index
         self._budget = budget
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -56,16 +56,18 @@ class RowGroupScan:
         try:
             access = self._reader.open()
             if self._budget is not None:
-                self._budget.begin(self._place, access.selection.row_count)
+                self._budget.begin(self._task_index, access.selection.row_count)
             if not access.is_skipped:
                 yield from self._walk(access)
+            # That nothing matched or was left to read must hold for the planned version.
+            self._reader.check_read()
             if self._budget is None:
                 self._reader.keep_known()
         finally:
             self._reader.finish()
 
     def _walk(self, access: RowGroupAccess) -> Iterator[pa.RecordBatch]:
-        # The columns that decide how far the scan goes: those of the filter, if there is one.
+        # The columns that decide how far the scan goes: the filter's, if there is one.
         names = self._reader.filter_columns() or list(self._plan.names)
         walk, most_rows = self._windows(access, names)
         last_rows = 0
@@ -74,16 +76,16 @@ class RowGroupScan:
             selection = self._kept(self._reader.filter(window))
             self._reader.note_window(selection, last_rows)
             if self._budget is not None:
-                self._budget.note(self._place, visited=last_rows, found=selection.row_count)
+                self._budget.note(self._task_index, visited=last_rows, found=selection.row_count)
             if selection.selects_any():
                 yield from self._project(selection)
-            if self._budget is not None and not self._budget.missing(self._place):
+            if self._budget is not None and not self._budget.missing(self._task_index):
                 self._reader.early_stop(walk.ahead, names)
                 return
             self._reader.release()
 
     def _windows(self, access: RowGroupAccess, names: list[str]) -> tuple[WindowWalk, int]:
-        """Windows, and how many rows one may have."""
+        """The windows, and the most rows one may have."""
         window_bytes = self._plan.options.window_bytes
         chunk_bytes = self._reader.largest_chunk_bytes
         count = count_windows(access.row_count, chunk_bytes, window_bytes=window_bytes)
@@ -98,7 +100,7 @@ class RowGroupScan:
         return walk, max(1, access.row_count // count)
 
     def _plain_edges(self, row_count: int, count: int, names: list[str]) -> npt.NDArray[np.int64]:
-        """Where windows begin and end: one for all row groups, if that is small enough."""
+        """The edges of the windows: a single window for all row groups, if it is small enough."""
         # While the order of filter steps is being learned, small windows teach more.
         if count == 1 and self._reader.is_order_known:
             return np.array([0, row_count], dtype=np.int64)
@@ -108,23 +110,23 @@ class RowGroupScan:
         for index, (start, stop) in enumerate(itertools.pairwise(self._reader.borders)):
             chunks = self._reader.chunks(every, index)
             size = max((chunk.uncompressed_bytes for chunk in chunks), default=0)
-            own = count_windows(stop - start, size, window_bytes=window_bytes)
-            edges.append(start + plan_edges(stop - start, own, chunks, self._reader.index_file))
+            parts = count_windows(stop - start, size, window_bytes=window_bytes)
+            edges.append(start + plan_edges(stop - start, parts, chunks, self._reader.index_file))
         return np.unique(np.concatenate(edges))
 
     def _window_rows(self, last_rows: int, most_rows: int) -> int:
         if self._budget is not None:
-            return min(most_rows, self._budget.window_rows(self._place, last_rows))
+            return min(most_rows, self._budget.window_rows(self._task_index, last_rows))
         if not self._plan.is_reverse:
             return 1  # every edge is the end of a window
-        # The first rows soon, the others with few calls.
-        return most_rows if self._place else min(most_rows, 2 * last_rows)
+        # Small windows first for a quick first result, large ones later for fewer calls.
+        return most_rows if self._task_index else min(most_rows, 2 * last_rows)
 
     def _kept(self, selection: RowSelection) -> RowSelection:
-        """The rows that are still missing: the first of them in the order of the plan."""
+        """The rows that are still missing, the first ones in plan order."""
         if self._budget is None:
             return selection
-        missing = self._budget.missing(self._place)
+        missing = self._budget.missing(self._task_index)
         if self._plan.is_reverse:
             return selection.offset(max(0, selection.row_count - missing))
         return selection.limit(missing)
@@ -132,7 +134,7 @@ class RowGroupScan:
     def _project(self, selection: RowSelection) -> Iterator[pa.RecordBatch]:
         names, batch_rows = self._plan.names, self._plan.options.batch_rows
         if self._budget is None:
-            # With a limit, rows count when they are handed out: another worker may be sooner.
+            # With a limit, rows are counted when they are yielded: another worker may be faster.
             self._reader.context.metrics.add(rows_selected=selection.row_count)
         if not names:
             self._reader.check_unchanged()
@@ -147,7 +149,7 @@ class RowGroupScan:
 
 
 def _split(rows: RowSelection, most_rows: int, *, is_reverse: bool) -> list[RowSelection]:
-    """Rows in parts of so many at most: what is decoded at a time. In reverse, the last first."""
+    """Splits rows into parts of `most_rows`, decoded one at a time; in reverse, last part first."""
     if rows.row_count <= most_rows:
         return [rows]
     count = rows.row_count

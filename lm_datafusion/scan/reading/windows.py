@@ -1,19 +1,19 @@
 """Windows: rows of row groups that are scanned together.
 
-In: row groups and the columns in play. Out: `RowSelection`s, one after the other, that cover the
-rows left after pruning.
+In: row groups and the scanned columns. Out: a sequence of `RowSelection`s that cover the rows left
+after pruning.
 
-Memory is bounded by windows, not by row groups: a window ends at a page of the widest column
-once the pages before it decode to `window_bytes`. Most row groups are one window.
+Windows bound the memory, not row groups: a window ends at a page of the widest column once the
+pages before it decode to `window_bytes`. Most row groups are one window.
 
-Dictionary-coded text decodes to far more than its stored size, which the footer does not tell;
-so a window also has at most `WINDOW_ROWS` rows. (What is handed out is decoded batch by batch, what
-a condition is evaluated on is not.)
+Dictionary-encoded text decodes to far more than its stored size, which the footer does not show;
+so a window also has at most `WINDOW_ROWS` rows. (Results are decoded batch by batch; the input of a
+condition is not.)
 
-A scan that may end early cuts finer, at every page of the columns its filter reads, and says
+A scan that may end early cuts finer, at every page of the columns its filter reads, and decides
 before each window how many rows are worth reading.
 
-Invariant: windows do not overlap, and hold every row left.
+Invariant: windows do not overlap, and together hold every remaining row.
 """
 
 from __future__ import annotations
@@ -33,15 +33,17 @@ if TYPE_CHECKING:
     from lm_datafusion.storage import OpenFile
 
 WINDOW_ROWS = 1 << 20
+# For a chunk whose pages are unknown; PyArrow reads all of it for each window.
+MOST_WINDOWS = 1024
 
 
 def count_windows(row_count: int, chunk_bytes: int, *, window_bytes: int) -> int:
-    """How many windows a row group comes to, if each is as large as may be.
+    """How many windows a row group needs, if each is as large as allowed.
 
     Args:
         row_count: Rows of the row group.
         chunk_bytes: Uncompressed bytes of its largest column chunk.
-        window_bytes: What may be decoded of a column at a time.
+        window_bytes: The most bytes of a column to decode at a time.
     """
     return max(1, -(-chunk_bytes // window_bytes), -(-row_count // WINDOW_ROWS))
 
@@ -49,15 +51,18 @@ def count_windows(row_count: int, chunk_bytes: int, *, window_bytes: int) -> int
 def plan_edges(
     row_count: int, count: int, chunks: Sequence[ChunkFacts], file: OpenFile
 ) -> npt.NDArray[np.int64]:
-    """Where so many windows begin and end: ascending, from 0 to `row_count`."""
+    """The edges of `count` windows: ascending, from 0 to `row_count`."""
     whole = np.array([0, row_count], dtype=np.int64)
     if count <= 1 or not chunks:
         return whole
     widest = max(chunks, key=lambda chunk: chunk.uncompressed_bytes)
     table = widest.load_pages(file)
+    # Sizes and row counts may be wrong; a window has at least one page and one row.
+    most = MOST_WINDOWS if table is None else len(table.locations)
+    count = max(1, min(count, row_count, most))
     borders = np.linspace(0, row_count, count + 1)[1:-1].astype(np.int64)
     if table is not None:
-        # The page that begins at or before each even border.
+        # The page that begins at or before each evenly spaced border.
         first_rows = table.locations.first_rows
         borders = first_rows[np.searchsorted(first_rows, borders, side="right") - 1]
     return np.unique(np.concatenate([whole, borders]))
@@ -87,7 +92,7 @@ def shared_edges(
 
 
 class WindowWalk:
-    """Goes through the rows left of a row group, from one end to the other."""
+    """Walks the remaining rows of a row group from end to end."""
 
     def __init__(
         self, selection: RowSelection, edges: npt.NDArray[np.int64], *, is_reverse: bool = False
@@ -98,29 +103,29 @@ class WindowWalk:
         # How many selected rows lie before each edge.
         self._before = _selected_before(selection, edges) if len(edges) > 2 else edges  # noqa: PLR2004
         self._ahead = selection
-        self._place = len(edges) - 1 if is_reverse else 0
+        self._edge = len(edges) - 1 if is_reverse else 0
 
     @property
     def ahead(self) -> RowSelection:
-        """The rows that no window held yet."""
+        """The rows that no window has covered yet."""
         return self._ahead
 
     def next_window(self, row_count: int = 1) -> RowSelection | None:
-        """The rows up to the first edge behind `row_count` of them; None if none are left."""
+        """The rows up to the first edge after `row_count` of them; None if none are left."""
         left = self._ahead
         if not left.selects_any():
             return None
         if len(self._edges) == 2:  # noqa: PLR2004 both ends: most row groups are one window
             self._ahead = RowSelection.none(left.total_rows)
             return left
-        place, before = self._place, self._before
+        edge, before = self._edge, self._before
         if self._is_reverse:
-            wanted = before[place] - max(1, row_count)
-            stop = max(0, int(np.searchsorted(before[:place], wanted, side="right")) - 1)
+            wanted = before[edge] - max(1, row_count)
+            stop = max(0, int(np.searchsorted(before[:edge], wanted, side="right")) - 1)
         else:
-            wanted = before[place] + max(1, row_count)
+            wanted = before[edge] + max(1, row_count)
             stop = min(len(before) - 1, int(np.searchsorted(before, wanted, side="left")))
-        self._place = stop
+        self._edge = stop
         total = left.total_rows
         border = int(self._edges[stop])
         rest = (0, border) if self._is_reverse else (border, total)

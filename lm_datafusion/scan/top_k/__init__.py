@@ -1,6 +1,6 @@
-"""The first rows of an order: pages in the order of the best key they can hold.
+"""The first rows of an order: visits pages in the order of their best key.
 
 In: a plan with `first`. Out: the first rows, ties with the last included.
 
-Invariant: a page is left out only if enough rows are known that come before all of its own.
+Invariant: a page is skipped only if enough rows are known that sort before all of its rows.
 """

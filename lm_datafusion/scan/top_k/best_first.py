@@ -1,19 +1,18 @@
-"""Containers in the order of the best key they can hold.
+"""Visits containers in the order of their best key.
 
-In: row groups with their best keys; later the pages of those that were opened. Out: what to do
-next: open a row group, or scan some of its pages together.
+In: row groups with their best keys; later the pages of opened row groups. Out: the next step: open
+a row group, or scan some of its pages together.
 
-A row group is opened, its page index read, once no opened page can hold a better row. So a file
-sorted by the key is read from its better end, page by page, and a file in no order still leaves
-out what cannot beat the rows found.
+A row group is opened, and its page index read, once no opened page can hold a better row. So a
+sorted file is read page by page from its better end, and an unsorted file still skips pages that
+cannot beat the rows found.
 
-Windows grow, so that few rows take few pages and many rows few calls: a window takes the next
-pages of its row group until they hold the rows asked for. Where the pages of all columns begin
-and end together, several workers share a row group; else one at a time scans it, so that a page
-that reaches across windows is decompressed once.
+Windows grow, so that few rows take few pages and many rows take few calls: a window takes the next
+pages of its row group until they hold the rows asked for. If the pages of all columns are aligned,
+several workers share a row group; otherwise one worker at a time scans it, so that a page that
+spans windows is decompressed once.
 
-Invariant: a container is visited once, or was dropped for it could hold no row that is good
-enough.
+Invariant: a container is visited once, or dropped because it cannot hold a good enough row.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """Rows of a row group with one bound."""
+    """Rows of a row group that share one bound."""
 
     start: int
     stop: int
@@ -48,7 +47,7 @@ class Container:
 
 @dataclass(slots=True)
 class _Opened:
-    """A row group that was opened: its containers, the best last."""
+    """An opened row group; its best container is last."""
 
     selection: RowSelection
     containers: list[Container]
@@ -59,19 +58,19 @@ class _Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
-    """What to do next: open a row group, or scan a window of it.
+    """The next step: open a row group, or scan a window of it.
 
-    `is_shared` says that others may be in the row group at the same time.
+    `is_shared` means that other workers may scan the row group at the same time.
     """
 
-    place: int
+    index: int
     row_count: int
     window: RowSelection | None = None
     is_shared: bool = False
 
 
 class BestFirst:
-    """What is still to be visited. Not safe to share without a lock."""
+    """The containers still to visit. Not thread-safe."""
 
     def __init__(
         self,
@@ -82,7 +81,7 @@ class BestFirst:
     ) -> None:
         self._first = first
         self._can_hold = can_hold
-        keyed = [(visit_key(best, first, place), place) for place, best in enumerate(best_keys)]
+        keyed = [(visit_key(best, first, index), index) for index, best in enumerate(best_keys)]
         self._best_keys = best_keys
         self._row_counts = row_counts
         self._unopened = sorted(keyed, reverse=True)
@@ -93,54 +92,54 @@ class BestFirst:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody is at work."""
+        """Whether no visit is in progress."""
         return not self._busy
 
     def next_visit(self, window_rows: Callable[[int], int]) -> Visit | None:
-        """The best container that can be worked on now; None if there is none, or none is worth it.
+        """The best container available now; None if there is none, or none is worth visiting.
 
         Args:
-            window_rows: About how many rows a window is to have, given the rows that are better
-                and not scanned yet; 0 if those are likely to be enough.
+            window_rows: About how many rows a window should have, given the number of better rows
+                not scanned yet; 0 if those are likely to be enough.
         """
         self._drop_unopened()
         heads = [
-            (opened.containers[-1].key, place)
-            for place, opened in self._opened.items()
-            if self._can_take(place, opened) and self._has_containers(opened)
+            (opened.containers[-1].key, index)
+            for index, opened in self._opened.items()
+            if self._can_take(index, opened) and self._has_containers(opened)
         ]
         if self._unopened:
             heads.append(self._unopened[-1])
         if not heads:
             return None
-        key, place = min(heads)
+        key, index = min(heads)
         row_count = window_rows(self._rows_in_flight + self._better_rows(key))
         if row_count <= 0:
             return None
-        self._busy[place] = self._busy.get(place, 0) + 1
-        if place in self._opened:
-            visit = self._window(place, row_count)
+        self._busy[index] = self._busy.get(index, 0) + 1
+        if index in self._opened:
+            visit = self._window(index, row_count)
         else:
             self._unopened.pop()
-            visit = Visit(place=place, row_count=self._row_counts[place])
+            visit = Visit(index=index, row_count=self._row_counts[index])
         self._rows_in_flight += visit.row_count
         return visit
 
     def done(self, visit: Visit) -> None:
-        """What was to be done is done."""
-        self._busy[visit.place] -= 1
-        if not self._busy[visit.place]:
-            del self._busy[visit.place]
+        """Marks a visit as done."""
+        self._busy[visit.index] -= 1
+        if not self._busy[visit.index]:
+            del self._busy[visit.index]
         self._rows_in_flight -= visit.row_count
 
-    def _can_take(self, place: int, opened: _Opened) -> bool:
-        return opened.is_shared or place not in self._busy
+    def _can_take(self, index: int, opened: _Opened) -> bool:
+        return opened.is_shared or index not in self._busy
 
     def _better_rows(self, key: VisitKey) -> int:
-        """Rows of containers that come before a key, and have to wait for a busy row group."""
+        """Rows of containers that sort before a key but wait for a busy row group."""
         rows = 0
-        for place in self._busy:
-            opened = self._opened.get(place)
+        for index in self._busy:
+            opened = self._opened.get(index)
             if opened is not None and not opened.is_shared:
                 for container in reversed(opened.containers):
                     if container.key > key:
@@ -150,21 +149,21 @@ class BestFirst:
 
     def open(
         self,
-        place: int,
+        index: int,
         selection: RowSelection,
         pages: tuple[npt.NDArray[np.int64], Sequence[BestKey]],
         *,
         most_rows: int,
         is_shared: bool,
     ) -> None:
-        """Takes the containers of a row group.
+        """Adds the containers of a row group.
 
         Args:
-            place: The row group.
-            selection: Its rows left.
-            pages: First rows of the containers, ascending from 0, and what each can hold.
-            most_rows: Rows that a window of it may have.
-            is_shared: Whether no page of any column reaches across containers.
+            index: The index of the row group in the plan.
+            selection: Its remaining rows.
+            pages: First rows of the containers, ascending from 0, and their best keys.
+            most_rows: The most rows that one of its windows may have.
+            is_shared: Whether no page of any column spans containers.
         """
         starts, best = pages
         stops = np.append(starts, selection.total_rows)[1:]
@@ -174,7 +173,7 @@ class BestFirst:
                 stop=stop,
                 row_count=row_count,
                 best=key,
-                key=visit_key(key, self._first, place + start / selection.total_rows),
+                key=visit_key(key, self._first, index + start / selection.total_rows),
             )
             for start, stop, row_count, key in zip(
                 starts.tolist(),
@@ -186,15 +185,15 @@ class BestFirst:
             if row_count
         ]
         containers.sort(key=lambda container: container.key, reverse=True)
-        self._opened[place] = _Opened(selection, containers, selection, most_rows, is_shared)
+        self._opened[index] = _Opened(selection, containers, selection, most_rows, is_shared)
 
-    def never_visited(self, place: int) -> RowSelection | None:
-        """The rows of an opened row group that were dropped unseen."""
-        opened = self._opened.get(place)
+    def never_visited(self, index: int) -> RowSelection | None:
+        """The rows of an opened row group that were never visited."""
+        opened = self._opened.get(index)
         return None if opened is None else opened.ahead
 
-    def _window(self, place: int, row_count: int) -> Visit:
-        opened = self._opened[place]
+    def _window(self, index: int, row_count: int) -> Visit:
+        opened = self._opened[index]
         limit = min(row_count, opened.most_rows)
         taken = [opened.containers.pop()]
         rows = taken[0].row_count
@@ -207,14 +206,14 @@ class BestFirst:
         opened.ahead = opened.ahead.difference(whole)
         window = opened.selection.intersection(whole)
         return Visit(
-            place=place,
+            index=index,
             row_count=window.row_count,
             window=window,
             is_shared=opened.is_shared,
         )
 
     def _has_containers(self, opened: _Opened) -> bool:
-        """Whether some are left; those that cannot hold a good row are dropped on the way."""
+        """Whether containers are left; drops those that cannot hold a good enough row."""
         containers = opened.containers
         while containers and not self._can_hold(containers[-1].best):
             containers.pop()

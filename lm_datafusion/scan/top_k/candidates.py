@@ -3,9 +3,9 @@
 In: matching rows with their sort keys, window by window. Out: the candidates, and the threshold:
 the worst key that is still good enough.
 
-With n rows wanted, the threshold is the n-th best key seen. A row that is worse is not among the
-first n, whatever comes later; a row that ties with it may be. So ties stay, also those that only
-a further sort key can tell apart.
+With n rows wanted, the threshold is the n-th best key so far. A worse row can never be among the
+first n; a row that ties with the threshold can. So ties are kept, including those that only a
+further sort key resolves.
 
 Invariant: the threshold only gets better; every row seen that is not worse is a candidate.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Values: TypeAlias = pa.Array | pa.ChunkedArray
 
-# Candidates are sorted out again once this share of the rows wanted has been added.
+# Candidates are filtered again once this share of the rows wanted has been added.
 TIGHTEN_SHARE = 1 / 8
 
 
@@ -36,7 +36,7 @@ class Threshold:
     """The worst key that is good enough.
 
     Attributes:
-        value: The worst value, as Python compares it; None if no value is good enough.
+        value: The worst value, for comparison in Python; None if no value is good enough.
         scalar: The same for PyArrow.
         takes_nulls: Whether a null is good enough.
     """
@@ -48,20 +48,20 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Candidates of one window: their row group, rows, keys, and columns read on the way."""
+    """Candidates of one window: row group, rows, keys, and the columns already read."""
 
-    place: int
+    index: int
     rows: npt.NDArray[np.int64]
     keys: pa.Array
     carried: tuple[Values, ...]
 
     def filtered(self, mask: npt.NDArray[np.bool_]) -> Part:
-        """Those that a mask selects."""
+        """The candidates that a mask selects."""
         if mask.all():
             return self
         wanted = pa.array(mask)
         return Part(
-            place=self.place,
+            index=self.index,
             rows=self.rows[mask],
             keys=self.keys.filter(wanted),
             carried=tuple(values.filter(wanted) for values in self.carried),
@@ -69,7 +69,7 @@ class Part:
 
 
 class Candidates:
-    """Rows that no other rows have ruled out yet. Not safe to share without a lock."""
+    """Rows that no other rows have ruled out yet. Not thread-safe."""
 
     def __init__(self, first: FirstRows) -> None:
         self._first = first
@@ -80,11 +80,11 @@ class Candidates:
 
     @property
     def threshold(self) -> Threshold | None:
-        """What a row must be as good as; None while any will do."""
+        """The key that rows must match or beat; None while any row will do."""
         return self._threshold
 
     def add(self, part: Part) -> None:
-        """Takes rows in, those of them that are good enough."""
+        """Adds the rows that are good enough."""
         mask = good_enough(part.keys, self._threshold, descending=self._first.descending)
         part = part if mask is None else part.filtered(mask)
         if not len(part.rows):
@@ -114,7 +114,7 @@ class Candidates:
         return best.value <= threshold.value  # type: ignore[operator]
 
     def finish(self) -> list[Part]:
-        """The rows that are left in the end."""
+        """The remaining rows."""
         if self._added and self._row_count >= self._first.row_count:
             self._tighten()
         return self._parts
@@ -137,14 +137,14 @@ class Candidates:
             self._sort_out(keys)
 
     def _sort_out(self, keys: pa.Array) -> None:
-        """Drops the rows that are not good enough any more; `keys` are those of all parts."""
+        """Drops the rows that are no longer good enough; `keys` are those of all parts."""
         mask = good_enough(keys, self._threshold, descending=self._first.descending)
         assert mask is not None
         stops = np.cumsum([len(part.rows) for part in self._parts])
         parts = [
-            part.filtered(own)
-            for part, own in zip(self._parts, np.split(mask, stops[:-1]), strict=True)
-            if own.any()
+            part.filtered(kept)
+            for part, kept in zip(self._parts, np.split(mask, stops[:-1]), strict=True)
+            if kept.any()
         ]
         self._parts = parts
         self._row_count = sum(len(part.rows) for part in parts)
@@ -153,7 +153,7 @@ class Candidates:
 def good_enough(
     keys: pa.Array, threshold: Threshold | None, *, descending: bool
 ) -> npt.NDArray[np.bool_] | None:
-    """Which keys are as good as a threshold; None for all of them."""
+    """Which keys are as good as a threshold; None if all are."""
     if threshold is None:
         return None
     if threshold.scalar is None:
@@ -164,10 +164,10 @@ def good_enough(
 
 
 def _nth_best(values: pa.Array, count: int, *, descending: bool) -> pa.Scalar:
-    """The value that `count - 1` others are as good as or better than."""
+    """The `count`-th best value."""
     if pa.types.is_integer(values.type):
         numbers = values.to_numpy()
-        place = len(numbers) - count if descending else count - 1
-        return pa.scalar(np.partition(numbers, place)[place], values.type)
+        index = len(numbers) - count if descending else count - 1
+        return pa.scalar(np.partition(numbers, index)[index], values.type)
     order = "descending" if descending else "ascending"
     return values[pc.array_sort_indices(values, order=order)[count - 1].as_py()]

@@ -1,8 +1,8 @@
-"""A few threads that share one job until it is done.
+"""Runs one function on several threads until all work is done.
 
-In: a function that works until there is nothing left to do. Out: nothing, once all have returned.
+In: a function that returns when no work is left. Out: nothing, once every thread has returned.
 
-Invariant: no thread outlives `run_crew`; the first error of a thread is raised here.
+Invariant: no thread outlives `run_crew`, which raises the first error of a thread.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def run_crew(work: Callable[[], None], stop: Callable[[], None], *, workers: int
 
     Args:
         work: Called once per thread.
-        stop: Makes every `work` return soon; called when one fails, or when waiting is cut short.
-        workers: How many threads.
+        stop: Makes every `work` return soon; called when one fails or the wait is interrupted.
+        workers: The number of threads.
     """
     errors: list[BaseException] = []
 

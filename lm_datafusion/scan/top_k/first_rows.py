@@ -1,21 +1,21 @@
-"""The first rows of an order, without a look at all rows.
+"""Finds the first rows of an order without reading all rows.
 
-In: a plan with `first`. Out: every matching row that can be among the first, ties with the last
-of them included, in the order of the table.
+In: a plan with `first`. Out: every matching row that can be among the first, including ties with
+the last of them, in table order.
 
-1. Containers are visited in the order of the best key they can hold (`best_first`). Of each, only
-   the columns of the filter and the key are read. The n-th best key so far is the threshold; once
-   there is one, the key is read first, and rows that are worse are never filtered.
-2. The walk ends when no container left can hold a row as good as the threshold.
-3. The other columns are fetched for the candidates that are left in the end, page by page.
+1. Containers are visited in the order of their best key (`best_first`). Only the columns of the
+   filter and the key are read. The n-th best key so far is the threshold; once there is one, the
+   key is read first, and worse rows are never filtered.
+2. The walk ends when no remaining container can hold a row as good as the threshold.
+3. The other columns are fetched for the final candidates, page by page.
 
-On a file sorted by the key this is a scan from the better end that stops at the n-th row; on one
-in no order it still leaves out what cannot beat the rows found.
+On a file sorted by the key this is a scan from the better end that stops at the n-th row; on an
+unsorted file it still skips pages that cannot beat the rows found.
 
-Why bounds alone: an order that somebody declared, or that a footer claims, may be wrong, and then
-an early stop loses rows. Bounds prove what the stop needs, container by container.
+Why bounds alone: a declared order, or one that a footer claims, may be wrong, and then an early
+stop loses rows. Bounds prove what the stop needs, container by container.
 
-Invariant: the answer is right wherever bounds are; without bounds everything is read.
+Invariant: the answer is right where there are bounds; without bounds everything is read.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ class Found:
     """The rows that were found, in the order of the table.
 
     Attributes:
-        places: Row groups that hold them.
-        tasks: The same, with exactly these rows selected.
-        carried: Their columns that were read on the way, by name.
-        row_count: How many they are.
+        indexes: The indexes in the plan of the row groups that hold them.
+        tasks: The same row groups, with exactly these rows selected.
+        carried: Their columns that the walk has already read, by name.
+        row_count: The number of rows.
     """
 
-    places: tuple[int, ...]
+    indexes: tuple[int, ...]
     tasks: tuple[RowGroupTask, ...]
     carried: dict[str, pa.ChunkedArray]
     row_count: int
@@ -104,7 +104,6 @@ class FirstRowsWalk:
             self._candidates.can_hold,
         )
         self._budget = RowBudget(self._first.row_count, [0], has_filter=bool(plan.row_filter.steps))
-        self._rows_seen = 0
         self._last_rows = 0
         self._beyond_rows = 0
         self._is_stopped = False
@@ -112,12 +111,12 @@ class FirstRowsWalk:
         self._changed = threading.Condition()
 
     def run(self) -> Found:
-        """Walks on threads of its own, and waits for them."""
+        """Walks on its own threads, and waits for them."""
         workers = min(self._plan.options.worker_count, max(1, len(self._plan.tasks)))
         try:
             run_crew(self._work, self._stop, workers=workers)
-            for place, reader in self._readers.items():
-                ahead = self._order.never_visited(place)
+            for index, reader in self._readers.items():
+                ahead = self._order.never_visited(index)
                 if ahead is not None:
                     reader.early_stop(ahead, self._walked_columns(reader))
             self._metrics.add(row_groups_pruned_early_stop=self._order.never_opened)
@@ -131,12 +130,12 @@ class FirstRowsWalk:
                 reader.finish()
 
     def _split(self, found: Found) -> tuple[RowGroupTask, ...]:
-        """Cuts row groups that are a large part of the work, so that all workers share it."""
+        """Splits row groups that are a large part of the work, so that all workers share it."""
         names = [name for name in self._plan.schema.names if name not in found.carried]
         share = max(ROWS_WORTH_A_TASK, found.row_count // self._plan.options.worker_count)
         tasks: list[RowGroupTask] = []
-        for place, task in zip(found.places, found.tasks, strict=True):
-            reader, rows = self._readers[place], task.access.selection
+        for index, task in zip(found.indexes, found.tasks, strict=True):
+            reader, rows = self._readers[index], task.access.selection
             if rows.row_count < 2 * share or self._plan.options.worker_count == 1:
                 tasks.append(task)
                 continue
@@ -158,9 +157,10 @@ class FirstRowsWalk:
         while (visit := self._next_visit()) is not None:
             try:
                 if visit.window is None:
-                    self._open(visit.place)
+                    self._open(visit.index)
                 else:
-                    self._scan(visit)
+                    with self._readers[visit.index].blamed():
+                        self._scan(visit)
             finally:
                 self._done(visit)
 
@@ -171,11 +171,10 @@ class FirstRowsWalk:
                 visit = self._order.next_visit(self._window_rows)
                 if visit is not None:
                     if visit.window is not None:
-                        self._see(visit.row_count)
                         self._last_rows = visit.row_count
                         if self._candidates.threshold is not None:
                             self._beyond_rows = visit.row_count
-                    # Where there was something for one, there may be something for another.
+                    # There may be another visit for another worker.
                     self._changed.notify()
                     return visit
                 if self._order.is_idle:
@@ -184,12 +183,6 @@ class FirstRowsWalk:
             self._changed.notify_all()
             return None
 
-    def _see(self, row_count: int) -> None:
-        self._rows_seen += row_count
-        most = self._first.most_rows_seen
-        if most is not None and self._rows_seen > most:
-            raise GaveUpError(f"the first rows by {self._first} are not in the best {most:,} rows")
-
     def _done(self, visit: Visit) -> None:
         with self._changed:
             self._order.done(visit)
@@ -197,19 +190,23 @@ class FirstRowsWalk:
 
     def _window_rows(self, rows_before: int) -> int:
         if self._candidates.threshold is not None:
-            # Begins small again: the better the threshold gets, the fewer pages are left.
+            # Starts small again: as the threshold improves, fewer pages are left.
             return max(1, 2 * self._beyond_rows)
         rows = self._budget.window_rows_after(rows_before, self._last_rows)
         if rows or rows_before:
             return rows
-        # Rows enough, but some are null, and values come before those: nobody else will look.
+        # There are enough rows, but some are null and values sort before them: scan on.
         return max(1, 2 * self._last_rows)
 
-    def _open(self, place: int) -> None:
+    def _open(self, index: int) -> None:
         """Prunes a row group and finds its containers."""
-        reader = self._open_reader(place)
+        reader = self._open_reader(index)
         with self._changed:
-            self._readers[place] = reader
+            self._readers[index] = reader
+        with reader.blamed():
+            self._find_containers(index, reader)
+
+    def _find_containers(self, index: int, reader: RowGroupReader) -> None:
         access = reader.open([self._first.column])
         names = self._walked_columns(reader)
         pages = self._containers(access, reader)
@@ -219,9 +216,10 @@ class FirstRowsWalk:
         window_bytes = self._plan.options.window_bytes
         size = max((chunk.uncompressed_bytes for chunk in chunks), default=0)
         count = count_windows(access.row_count, size, window_bytes=window_bytes)
+        reader.check_read()
         with self._changed:
             self._order.open(
-                place,
+                index,
                 access.selection,
                 pages,
                 most_rows=access.row_count // count + 1,
@@ -237,8 +235,8 @@ class FirstRowsWalk:
     ) -> tuple[npt.NDArray[np.int64], Sequence[BestKey]]:
         """First rows and best keys of the pages of a row group.
 
-        Where pages have no bounds they share that of the row group; they are still cut apart, for
-        a window need not be the whole row group.
+        Pages without bounds share the best key of the row group; they are still separate, since a
+        window need not be the whole row group.
         """
         context = reader.context
         column = self._first.column
@@ -266,7 +264,7 @@ class FirstRowsWalk:
 
     def _scan(self, visit: Visit) -> None:
         """Finds the candidates of a window."""
-        owner = self._readers[visit.place]
+        owner = self._readers[visit.index]
         reader = owner.fork() if visit.is_shared else owner
         window = visit.window
         assert window is not None
@@ -278,7 +276,7 @@ class FirstRowsWalk:
             names = list(dict.fromkeys([*self._carried, self._first.column]))
             values = dict(zip(names, reader.read(names, selection), strict=True))
             part = Part(
-                place=visit.place,
+                index=visit.index,
                 rows=selection.to_indices(),
                 keys=to_sort_values(values[self._first.column]),
                 carried=tuple(without_views(values[name]) for name in self._carried),
@@ -295,9 +293,9 @@ class FirstRowsWalk:
     def _narrow_by_key(
         self, reader: RowGroupReader, window: RowSelection
     ) -> tuple[RowSelection, frozenset[int]]:
-        """The rows of a window whose key is good enough, once that is known.
+        """The rows of a window whose key is good enough, once there is a threshold.
 
-        Also the filter steps that they were found to meet on the way.
+        Also the filter steps that those rows are known to pass.
         """
         threshold = self._candidates.threshold
         if threshold is None:
@@ -315,9 +313,9 @@ class FirstRowsWalk:
         return rows, frozenset()
 
     def _key_condition(self, threshold: Threshold) -> Predicate | None:
-        """What the key of a row that is good enough meets; None if no comparison says it.
+        """The condition on the key of a good enough row; None if no comparison expresses it.
 
-        Conjuncts about the key alone are part of it: the column is read once for all of them.
+        It includes conjuncts on the key alone: the column is read once for all of them.
         """
         if threshold.scalar is None or threshold.takes_nulls:
             return None
@@ -337,7 +335,7 @@ class FirstRowsWalk:
 
 
 def carried_columns(plan: ReadPlan) -> list[str]:
-    """Columns of the result that finding rows reads anyway: those need not be read again."""
+    """Columns of the result that the walk reads anyway, so they need not be read again."""
     assert plan.first is not None
     read = {
         name
@@ -357,7 +355,7 @@ def carried_columns(plan: ReadPlan) -> list[str]:
 
 
 def plan_fetch(plan: ReadPlan, found: Found) -> ReadPlan:
-    """A plan for the columns that were not carried, of the rows that were found."""
+    """A plan for the remaining columns of the rows that were found."""
     fields = [field for field in plan.schema if field.name not in found.carried]
     return dataclasses.replace(
         plan,
@@ -370,17 +368,17 @@ def plan_fetch(plan: ReadPlan, found: Found) -> ReadPlan:
 
 
 def _found(parts: Sequence[Part], plan: ReadPlan, carried: Sequence[str]) -> Found:
-    """Puts what the windows gave in the order of the table."""
+    """Sorts the candidates of all windows into table order."""
     empty = np.zeros(0, dtype=np.int64)
     rows = np.concatenate([empty, *(part.rows for part in parts)])
-    places = np.repeat([part.place for part in parts], [len(part.rows) for part in parts])
-    order = np.lexsort((rows, places))
-    rows, places = rows[order], places[order]
+    indexes = np.repeat([part.index for part in parts], [len(part.rows) for part in parts])
+    order = np.lexsort((rows, indexes))
+    rows, indexes = rows[order], indexes[order]
     tasks = []
-    held = tuple(np.unique(places).tolist())
-    for place in held:
-        task = plan.tasks[place]
-        selection = RowSelection.from_indices(rows[places == place], task.access.row_count)
+    held = tuple(np.unique(indexes).tolist())
+    for index in held:
+        task = plan.tasks[index]
+        selection = RowSelection.from_indices(rows[indexes == index], task.access.row_count)
         access = dataclasses.replace(task.access, selection=selection, undecided=())
         tasks.append(dataclasses.replace(task, access=access))
     columns = {}
@@ -389,7 +387,7 @@ def _found(parts: Sequence[Part], plan: ReadPlan, carried: Sequence[str]) -> Fou
         plain = without_views(pa.array([], plan.schema.field(name).type)).type
         together = pa.chunked_array(chunks, plain).take(pa.array(order))
         columns[name] = together.cast(plan.schema.field(name).type)
-    return Found(places=held, tasks=tuple(tasks), carried=columns, row_count=len(rows))
+    return Found(indexes=held, tasks=tuple(tasks), carried=columns, row_count=len(rows))
 
 
 def _chunks(values: Values) -> list[pa.Array]:

@@ -17,7 +17,7 @@ def advice_of(tmp_path, values, **options):
     return advise(column)
 
 
-def said(sentences):
+def joined(sentences):
     return " | ".join(sentences)
 
 
@@ -33,7 +33,7 @@ def test_a_good_column(tmp_path):
 
 def test_all_null(tmp_path):
     advice = advice_of(tmp_path, pa.array([None] * 20, pa.int64()), write_page_index=True)
-    assert "all values are null" in said(advice.cannot)
+    assert "all values are null" in joined(advice.cannot)
 
 
 def test_some_nulls_are_no_reason(tmp_path):
@@ -44,14 +44,14 @@ def test_some_nulls_are_no_reason(tmp_path):
 
 def test_all_nan(tmp_path):
     advice = advice_of(tmp_path, [float("nan")] * 20, write_page_index=True)
-    assert "NaN" in said(advice.cannot)
+    assert "NaN" in joined(advice.cannot)
     assert "pages by page index" not in advice.can
 
 
 def test_int96(tmp_path):
     moments = pa.array([dt.datetime(2024, 1, 1)] * 20, pa.timestamp("ns"))  # noqa: DTZ001
     advice = advice_of(tmp_path, moments, use_deprecated_int96_timestamps=True)
-    assert "INT96" in said(advice.cannot)
+    assert "INT96" in joined(advice.cannot)
 
 
 def test_row_groups_of_which_some_have_bounds(tmp_path):
@@ -66,8 +66,8 @@ def test_row_groups_of_which_some_have_bounds(tmp_path):
 )
 def test_bloom_filters_are_advised_where_they_help(tmp_path, values, is_advised):
     advice = advice_of(tmp_path, values, use_dictionary=False)
-    assert ("bloom" in said(advice.hints)) == is_advised
-    assert "overlap" in said(advice.cannot)
+    assert ("bloom" in joined(advice.hints)) == is_advised
+    assert "overlap" in joined(advice.cannot)
 
 
 def test_no_row_groups(tmp_path):
@@ -75,10 +75,10 @@ def test_no_row_groups(tmp_path):
     with pq.ParquetWriter(path, pa.schema([("a", pa.int64())])):
         pass
     (column,) = load_profile(path).columns
-    assert "nothing to skip" in said(advise(column).cannot)
+    assert "nothing to skip" in joined(advise(column).cannot)
 
 
 def test_lists(tmp_path):
     advice = advice_of(tmp_path, [[1, 2]] * 20)
     assert advice.can == ()
-    assert "lists" in said(advice.cannot)
+    assert "lists" in joined(advice.cannot)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -79,3 +81,26 @@ class TestLaziness:
     def test_pickled_ones_can_be_opened(self, late):
         read_by_pyarrow(late)
         assert read_by_pyarrow(pickle.loads(pickle.dumps(late))).num_rows == 3
+
+
+def test_whoever_imports_us_first_is_not_kept():
+    """PyArrow keeps an error of the file that refuses, and its traceback with all frames."""
+    script = """
+import gc
+
+class Held:
+    pass
+
+def first():
+    held = Held()
+    import lm_datafusion
+    lm_datafusion.dataset
+
+first()
+gc.collect()
+print([type(found).__name__ for found in gc.get_objects() if isinstance(found, Held)])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -515,6 +515,9 @@ def test_streams_that_do_not_have_the_values():
     for size in (0, 1, 71, 73, 64):
         with pytest.raises(PageError):
             hostile(b"\x01" * size, 9, STREAMS).read()
+    # Streams of ten values: where those of nine would begin, others are.
+    with pytest.raises(PageError, match="streams"):
+        hostile(b"\x01" * 80, 9, STREAMS).read()
     assert hostile(b"\x01" * 72, 9, STREAMS).read().to_pylist() == [0x0101010101010101] * 9
 
 

@@ -40,8 +40,27 @@ SCALARS = [
     pa.scalar(5, pa.duration("ms")),
     pa.scalar(Decimal("-1.50"), pa.decimal128(10, 2)),
     pa.scalar(Decimal("1e-5"), pa.decimal128(30, 5)),
+    pa.scalar(Decimal("1.50"), pa.decimal32(9, 2)),
+    pa.scalar(Decimal("1.50"), pa.decimal256(50, 2)),
     pa.scalar(None, pa.int32()),
     pa.scalar(None, pa.string()),
+    pa.scalar(b"\x00'a", pa.binary(3)),
+    pa.scalar(None, pa.binary(3)),
+    pa.array(["it's"]).dictionary_encode()[0],
+    pa.array([5], pa.dictionary(pa.uint8(), pa.int16()))[0],
+    pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), pa.array(["x"], pa.string_view()))[0],
+    pa.array([b"abc"], pa.dictionary(pa.int8(), pa.binary(3)))[0],
+    pa.array([None], pa.dictionary(pa.int32(), pa.string()))[0],
+    pa.scalar([1, None], pa.list_(pa.int8())),
+    pa.scalar([], pa.list_(pa.field("element", pa.string_view()))),
+    pa.scalar([1], pa.list_(pa.field("item", pa.int32(), nullable=False))),
+    pa.scalar(["a"], pa.large_list(pa.string())),
+    pa.scalar([1.5, -0.0], pa.list_(pa.float32(), 2)),
+    pa.scalar([[1], [], None], pa.list_(pa.list_(pa.int64()))),
+    pa.scalar(None, pa.list_(pa.int8())),
+    pa.scalar({"x y": 1, "it's": None}, pa.struct([("x y", pa.int8()), ("it's", pa.string())])),
+    pa.scalar([{"x": ["a"]}], pa.list_(pa.struct([("x", pa.list_(pa.string()))]))),
+    pa.scalar(None, pa.struct([("x", pa.int8())])),
 ]
 
 
@@ -60,9 +79,18 @@ def test_nan_keeps_its_sign(data_type, sign):
     assert math.copysign(1.0, value.as_py()) == sign
 
 
-def test_a_type_without_spelling_is_refused():
+@pytest.mark.parametrize(
+    "scalar",
+    [
+        pa.scalar([("a", 1)], pa.map_(pa.string(), pa.int8())),
+        pa.scalar({'a"b': 1}),
+        pa.scalar([1], pa.list_(pa.field("it's", pa.int8()))),
+    ],
+    ids=repr,
+)
+def test_a_type_without_spelling_is_refused(scalar):
     with pytest.raises(UnsupportedFeatureError, match="no SQL spelling"):
-        literal_sql(pa.scalar([1, 2]))
+        literal_sql(scalar)
 
 
 def test_quotes_are_doubled():

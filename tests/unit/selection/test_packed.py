@@ -25,9 +25,12 @@ def test_everything_and_nothing_take_no_memory(rows):
     assert packed.unpack() == rows
 
 
-def test_the_smaller_form_is_taken():
+def test_the_smallest_form_is_taken():
     few = RowSelection.from_indices(np.arange(0, 10**6, 1000), 10**6)
-    assert 8_000 <= pack(few).memory_bytes < 8_200
+    assert 4_000 <= pack(few).memory_bytes < 4_200
+    runs = RowSelection.from_ranges(np.arange(0, 10**6, 1000), np.arange(9, 10**6, 1000), 10**6)
+    assert 8_000 <= pack(runs).memory_bytes < 8_200
+    assert pack(runs).unpack() == runs
     many = RowSelection.from_mask(np.random.default_rng(1).random(10**6) < 0.5)
     assert 125_000 <= pack(many).memory_bytes < 125_200
     assert pack(few).unpack() == few

@@ -267,6 +267,14 @@ class TestLocalFile:
             file.arrow_file()
 
 
+def test_closing_a_descriptor_that_is_closed_hides_no_other_error(storage, path):
+    file = storage.open(storage.load_version(str(path)))
+    os.close(file.descriptor())
+    file.close()
+    file.close()
+    assert file.descriptor() == -1
+
+
 class TestMeteredFile:
     def test_bytes_are_counted(self, file):
         counts = []

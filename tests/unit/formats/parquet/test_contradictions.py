@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lm_datafusion as lm
+from lm_datafusion.errors import CorruptFileError
 from lm_datafusion.formats.parquet.footer import load_file_facts
 from lm_datafusion.formats.parquet.statistics import PageStatistics, RowGroupStatistics
 from lm_datafusion.formats.parquet.thrift import Kind
@@ -102,10 +103,14 @@ def opened(path):
     return storage.open(storage.load_version(str(path)))
 
 
-def row_group_statistics(path):
+def facts_of(path):
     with opened(path) as file:
-        facts = load_file_facts(file)
-        return RowGroupStatistics(facts, range(facts.num_row_groups), {})
+        return load_file_facts(file)
+
+
+def row_group_statistics(path):
+    facts = facts_of(path)
+    return RowGroupStatistics(facts, range(facts.num_row_groups), {})
 
 
 CONDITIONS = {
@@ -189,14 +194,39 @@ def test_all_null_but_with_bounds_is_not_used(tmp_path, text):
     assert_right(path, text)
 
 
-def test_a_chunk_of_another_number_of_values_says_nothing(tmp_path):
+@pytest.mark.parametrize("count", [GROUP - 30, GROUP + 1, 0, -1])
+@pytest.mark.parametrize("name", ["n", "gaps"])
+def test_a_flat_chunk_of_another_number_of_values_is_corrupt(tmp_path, name, count):
     def change(_statistics, chunk):
-        chunk[NUM_VALUES] = (Kind.I64, GROUP - 30)
+        chunk[NUM_VALUES] = (Kind.I64, count)
 
-    path = saved(tmp_path, with_statistics(data_of(), "gaps", change))
-    statistics = row_group_statistics(path)
-    assert (statistics.null_counts(("gaps",)) == UNKNOWN_COUNT).all()
-    assert statistics.min_values(("gaps",)).null_count == ROWS // GROUP
+    path = saved(tmp_path, with_statistics(data_of(), name, change))
+    with pytest.raises(CorruptFileError, match=f'column "{name}".* {count} values for 100 rows'):
+        lm.dataset(path).to_table(columns=[name])
+
+
+@pytest.mark.parametrize(("count", "is_corrupt"), [(2, True), (3, False), (5, False)])
+def test_a_list_has_a_value_per_row_at_least(tmp_path, count, is_corrupt):
+    data = write_parquet(pa.table({"l": [[1], [], [2, 3, 4]]}))
+
+    def change(footer):
+        chunks_of(footer, 0)[0][NUM_VALUES] = (Kind.I64, count)
+
+    facts = facts_of(saved(tmp_path, with_footer(data, change)))
+    if is_corrupt:
+        with pytest.raises(CorruptFileError, match="2 values for 3 rows"):
+            facts.chunk(0, 0)
+    else:
+        assert facts.chunk(0, 0).row_count == 3
+
+
+def test_a_row_group_of_fewer_rows_than_values_is_corrupt(tmp_path):
+    def change(footer):
+        footer[4][1][1][1][3] = (Kind.I64, 7)
+
+    path = saved(tmp_path, with_footer(data_of(), change))
+    with pytest.raises(CorruptFileError, match="row group 1 has 100 values for 7 rows"):
+        lm.dataset(path).to_table(columns=["n"])
 
 
 class TestPages:

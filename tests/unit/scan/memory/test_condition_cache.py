@@ -8,7 +8,12 @@ import pytest
 
 from lm_datafusion.predicate.conjunct import Conjunct
 from lm_datafusion.predicate.expression import Meaning, translate_expression
-from lm_datafusion.scan.memory.condition_cache import ConditionCache, ConjunctKey, conjunct_key
+from lm_datafusion.scan.memory.condition_cache import (
+    ConditionCache,
+    ConjunctKey,
+    WaitingParts,
+    conjunct_key,
+)
 from lm_datafusion.selection import RowSelection
 from lm_datafusion.selection.packed import pack
 from lm_datafusion.sql import parse_condition
@@ -171,3 +176,54 @@ def test_threads_leave_it_whole():
     assert {s for sets in cache._by_member.values() for s in sets} == {
         conjuncts for _, conjuncts in cache._entries
     }
+
+
+class TestParts:
+    KEY = (FILE, keys("x = 1"), 3)
+
+    def put(self, parts, part, *indices, key=KEY):
+        found = parts.put(key, part, rows(*indices))
+        return None if found is None else found.unpack().to_indices().tolist()
+
+    def test_a_row_group_is_known_once_all_its_parts_are(self):
+        parts = WaitingParts()
+        assert self.put(parts, (400, 1000), 400, 999) is None
+        assert self.put(parts, (0, 300), 7) is None
+        assert self.put(parts, (300, 400)) == [7, 400, 999]
+        assert len(parts) == 0
+
+    def test_scans_may_cut_in_different_places(self):
+        parts = WaitingParts()
+        assert self.put(parts, (0, 500), 7, 450) is None
+        assert self.put(parts, (0, 500), 7, 450) is None
+        assert self.put(parts, (600, 1000), 700) is None
+        assert self.put(parts, (400, 700), 450, 550) == [7, 450, 550, 700]
+
+    def test_other_conjuncts_versions_and_row_groups_are_others(self):
+        parts = WaitingParts()
+        others = [
+            (FILE, keys("x = 2"), 3),
+            (FileVersion("a.parquet", 100, "2"), keys("x = 1"), 3),
+            (FILE, keys("x = 1"), 4),
+        ]
+        assert self.put(parts, (0, 500), 1) is None
+        for key in others:
+            assert self.put(parts, (500, 1000), 2, key=key) is None
+        assert self.put(parts, (500, 1000), 900) == [1, 900]
+
+    def test_not_many_wait(self):
+        parts = WaitingParts()
+        for number in range(1000):
+            self.put(parts, (0, 500), 1, key=(FILE, keys("x = 1"), number))
+        assert len(parts) < 100
+        parts.clear()
+        assert len(parts) == 0
+
+
+def test_files_that_are_gone_leave_nothing():
+    cache = ConditionCache()
+    for number in range(500):
+        version = FileVersion(f"{number}.parquet", 100, "1")
+        cache.put(version, keys("a"), 0, rows(1), limit_bytes=9_000)
+    assert len(cache) < 20
+    assert len(cache._current) == len(cache._entry_counts) == len(cache)

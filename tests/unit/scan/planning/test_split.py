@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from datafusion import SessionConfig, SessionContext
 
 import lm_datafusion as lm
 from lm_datafusion.scan.planning import split
@@ -81,6 +82,46 @@ def test_sql_over_one_row_group(path):
     found = context.sql("SELECT count(*) AS c, sum(n) AS s FROM t WHERE noise < 300").to_pydict()
     wanted = make_table().filter(pc.field("noise") < 300)
     assert found == {"c": [300], "s": [pc.sum(wanted["n"]).as_py()]}
+
+
+@pytest.mark.parametrize("condition", ["noise < 300", "s LIKE '%7%' AND noise < 5000", "n < 100"])
+@pytest.mark.parametrize(("threads", "again"), [(2, 2), (2, 3), (5, 1)])
+def test_parts_teach_the_condition_cache_together(path, condition, threads, again):
+    """Those of one scan; `n < 100` is pruned by the page index in all parts but one."""
+    expected = in_memory(condition).combine_chunks()
+    cold = lm.dataset(path, options=lm.ScanOptions(threads=threads))
+    assert cold.to_table(filter=condition).combine_chunks().equals(expected)
+    warm = lm.dataset(path, options=lm.ScanOptions(threads=again))
+    assert warm.to_table(filter=condition).combine_chunks().equals(expected)
+    (report,) = warm.scan_reports()
+    assert not [step for step in report.steps if step.rows_in]
+    assert report.condition_cache_rows == ROWS
+
+
+def in_memory(condition: str) -> pa.Table:
+    frame = SessionContext(SessionConfig().with_target_partitions(1)).from_arrow(make_table())
+    return frame.filter(frame.parse_sql_expr(condition)).to_arrow_table()
+
+
+def test_fragments_teach_the_condition_cache_together(path):
+    dataset = lm.dataset(path, options=lm.ScanOptions(threads=3))
+    wanted = pc.field("noise") < 300
+    first, *others = dataset.get_fragments(wanted)
+    first.to_table(filter=wanted)
+    dataset.to_table(filter=wanted, limit=5)
+    assert lm.condition_cache_bytes() == 0
+    for fragment in others:
+        fragment.to_table(filter=wanted)
+    assert dataset.to_table(filter=wanted).num_rows == 300
+    assert dataset.scan_reports()[-1].condition_cache_rows == ROWS
+
+
+def test_a_part_that_ends_early_teaches_nothing(path):
+    dataset = lm.dataset(path, options=lm.ScanOptions(threads=2, batch_rows=10))
+    batches = dataset.to_batches(filter="noise < 9000")
+    next(batches)
+    batches.close()
+    assert lm.condition_cache_bytes() == 0
 
 
 def test_what_is_known_of_a_row_group_narrows_its_parts(path):

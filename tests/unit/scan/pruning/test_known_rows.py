@@ -92,6 +92,13 @@ class TestTheSameAgain:
         assert cold.condition_cache_hits == 0
         assert "condition cache" in str(warm)
 
+    def test_teaches_nothing(self, path, monkeypatch):
+        first, _ = scan(path, "a < 3 AND b < 50")
+        with monkeypatch.context() as patch:
+            patch.setattr(CONDITIONS, "put", None)
+            again, _ = scan(path, "a < 3 AND b < 50")
+        assert again == first
+
     def test_row_groups_without_a_row_are_not_read(self, path):
         condition = "a + b = 50 AND id * 2 < 10000"
         scan(path, condition)

@@ -58,13 +58,13 @@ def test_rows_on_their_way_count_for_first_rows():
     assert budget.window_rows_after(9200, 5000) == 0
 
 
-def test_changes_are_told():
-    told = []
+def test_changes_are_reported():
+    calls = []
     budget = RowBudget(10, [100], has_filter=True)
-    budget.on_change = lambda: told.append(1)
+    budget.on_change = lambda: calls.append(1)
     budget.begin(0, 50)
     budget.note(0, visited=10, found=1)
-    assert len(told) == 2
+    assert len(calls) == 2
 
 
 def test_what_was_never_begun_counts_once_the_limit_is_met():

@@ -92,3 +92,54 @@ def test_tasks_do_not_run_far_ahead_of_the_consumer():
     time.sleep(0.1)
     assert len(started) <= 1 + 4
     assert list(iterator) == list(range(1, 100))
+
+
+def test_a_worker_that_is_lost_is_an_error_and_nobody_waits():
+    def should_begin(index):
+        raise KeyError("should_begin")
+
+    def run(task):
+        yield task
+
+    tasks = OrderedPool(range(5), run, workers=2, queue_size=2, should_begin=should_begin)
+    with pytest.raises(KeyError, match="should_begin"):
+        list(tasks)
+    assert not alive()
+
+
+def test_a_task_that_cannot_begin_is_an_error():
+    def run(task):
+        raise KeyError("no generator")
+
+    with pytest.raises(KeyError, match="no generator"):
+        list(pool(range(3), run))
+    assert not alive()
+
+
+def test_a_task_that_cannot_end_is_an_error():
+    class Items:
+        def __iter__(self):
+            return iter([1, 2])
+
+        def close(self):
+            raise KeyError("close")
+
+    with pytest.raises(KeyError, match="close"):
+        list(pool(range(3), lambda _: Items()))
+    assert not alive()
+
+
+def test_threads_that_cannot_be_started_are_an_error(monkeypatch):
+    started = []
+    start = threading.Thread.start
+
+    def refuse(thread):
+        if started:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError, match="can't start"):
+        list(pool(range(50), lambda _: iter(range(50))))
+    assert not alive()

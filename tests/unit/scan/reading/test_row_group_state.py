@@ -74,6 +74,25 @@ def test_row_groups_that_the_page_index_narrows_are_apart(path, read):
     assert found.num_rows == 1500 + ROWS - 4201
 
 
+@pytest.mark.parametrize("condition", ["noise < 3", "noise <> 7 AND word LIKE '%1'"])
+def test_row_groups_with_known_rows_are_one(path, read, condition):
+    first = scan(path, condition, condition_cache_bytes=1 << 20)
+    read.clear()
+    again = scan(path, condition, condition_cache_bytes=1 << 20)
+    assert read == [[0, 1, 2, 3, 4, 5]]
+    assert again.equals(first)
+    assert again.equals(scan(path, condition))
+
+
+def test_row_groups_that_the_cache_knows_in_part_are_apart(path, read):
+    """Nothing is left to evaluate in those known; the others are read as one."""
+    scan(path, "noise < 3 AND n < 2000", condition_cache_bytes=1 << 20)
+    read.clear()
+    found = scan(path, "noise < 3", condition_cache_bytes=1 << 20)
+    assert read == [[0, 1], [2, 3, 4, 5]]
+    assert found.equals(scan(path, "noise < 3"))
+
+
 def test_limits_and_reverse_scans_take_one_at_a_time(path, read):
     dataset = lm.dataset(path, options=lm.ScanOptions(threads=1, condition_cache_bytes=0))
     assert dataset.head(5, filter="noise < 50").num_rows == 5

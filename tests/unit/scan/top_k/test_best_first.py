@@ -16,8 +16,8 @@ def known(value, *, nulls=False):
 
 
 def in_order(best, first):
-    places = range(len(best))
-    return sorted(places, key=lambda place: visit_key(best[place], first, place))
+    indexes = range(len(best))
+    return sorted(indexes, key=lambda index: visit_key(best[index], first, index))
 
 
 UNKNOWN, NULLS = BestKey(is_known=False), known(None, nulls=True)
@@ -65,11 +65,11 @@ class Walk:
     def next(self, rows=10):
         return self.order.next_visit(lambda _: rows)
 
-    def open(self, place, best):
+    def open(self, index, best):
         visit = self.next()
-        assert (visit.place, visit.window) == (place, None)
+        assert (visit.index, visit.window) == (index, None)
         pages = (np.array([0, 10, 20]), [known(value) for value in best])
-        self.order.open(place, RowSelection.all(30), pages, most_rows=20, is_shared=self.is_shared)
+        self.order.open(index, RowSelection.all(30), pages, most_rows=20, is_shared=self.is_shared)
         self.order.done(visit)
 
 
@@ -88,7 +88,7 @@ def test_pages_come_best_first_and_a_row_group_is_opened_when_it_is_its_turn():
     walk.open(0, [1, 2, 30])
     visits = []
     while (visit := walk.next()) is not None:
-        visits.append((visit.place, rows_of(visit)[0]))
+        visits.append((visit.index, rows_of(visit)[0]))
         walk.order.done(visit)
     assert visits == [(0, 20), (1, 0), (0, 10), (0, 0)]
     assert walk.order.is_idle
@@ -104,12 +104,12 @@ def test_a_window_takes_pages_up_to_the_rows_asked_for_and_the_most_it_may_have(
 def test_one_worker_at_a_time_where_pages_reach_across():
     walk = Walk(is_shared=False)
     walk.open(1, [60, 50, 40])
-    assert walk.next().place == 1
+    assert walk.next().index == 1
     asked = []
     assert walk.order.next_visit(lambda rows: asked.append(rows) or 0) is None
     # The window on its way, and the better pages that have to wait for it.
     assert asked == [30]
-    assert walk.next().place == 0
+    assert walk.next().index == 0
 
 
 def test_many_workers_where_they_do_not():

@@ -10,9 +10,9 @@ from lm_datafusion.plan import BestKey, FirstRows
 from lm_datafusion.scan.top_k.candidates import Candidates, Part
 
 
-def part(place, keys, data_type=None):
+def part(index, keys, data_type=None):
     array = pa.array(keys, data_type or pa.int64())
-    return Part(place=place, rows=np.arange(len(keys)), keys=array, carried=(array,))
+    return Part(index=index, rows=np.arange(len(keys)), keys=array, carried=(array,))
 
 
 def candidates(count, *, descending=False, nulls_first=False):
@@ -21,7 +21,7 @@ def candidates(count, *, descending=False, nulls_first=False):
 
 
 def kept(found):
-    return sorted((part.place, int(row)) for part in found.finish() for row in part.rows)
+    return sorted((part.index, int(row)) for part in found.finish() for row in part.rows)
 
 
 def test_any_row_will_do_until_there_are_enough():
@@ -82,22 +82,22 @@ def test_the_candidates_are_the_first_rows_and_their_ties(seed):
     is_text = rng.random() < 0.5
     found = candidates(count, descending=descending, nulls_first=nulls_first)
     rows = []
-    for place in range(rng.randint(1, 8)):
+    for index in range(rng.randint(1, 8)):
         keys = [
             None if rng.random() < 0.2 else rng.randint(0, 20) for _ in range(rng.randint(0, 20))
         ]
-        rows += [(place, row, key) for row, key in enumerate(keys)]
+        rows += [(index, row, key) for row, key in enumerate(keys)]
         given = [None if k is None else f"{k:02}".encode() for k in keys] if is_text else keys
-        found.add(part(place, given, pa.large_binary() if is_text else pa.int64()))
+        found.add(part(index, given, pa.large_binary() if is_text else pa.int64()))
 
-    def place_in_order(key):
+    def rank(key):
         if key is None:
             return (0 if nulls_first else 2, 0)
         return (1, -key if descending else key)
 
-    order = sorted(place_in_order(key) for _, _, key in rows)
+    order = sorted(rank(key) for _, _, key in rows)
     last = order[min(count, len(order)) - 1] if order else None
-    expected = [(p, r) for p, r, key in rows if place_in_order(key) <= last] if order else []
+    expected = [(p, r) for p, r, key in rows if rank(key) <= last] if order else []
     assert kept(found) == expected
     for piece in found.finish():
         assert piece.carried[0].equals(piece.keys)

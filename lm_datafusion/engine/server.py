@@ -1,0 +1,299 @@
+"""What runs when a frame runs.
+
+In: a `LateDataFrame`. Out: its rows, from the cheapest offer.
+
+1. One look at DataFusion's optimized plan gives the shape of the query (`shape`).
+2. Every access path looks at the shape and offers, or declines (`choose`, `paths`).
+3. The best offer's datasets stand for their tables in a sibling session, which plans the user's own
+   query over them (`sibling`). DataFusion's own offer is the user's own frame.
+4. A statement that runs again finds its plan in the cache (`plan_cache`).
+
+Invariant: where the schema is not exactly that of the user's frame, or anything of ours fails, the
+user's own frame runs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from lm_datafusion.engine.catalog import ANONYMOUS, SessionCatalog
+from lm_datafusion.engine.choose import Choice, choose, only_native
+from lm_datafusion.engine.explain import explain_frame, explain_statement
+from lm_datafusion.engine.listing import scanned_files
+from lm_datafusion.engine.offer import Query, TableUse
+from lm_datafusion.engine.plan_cache import PlanCache, PlannedQuery
+from lm_datafusion.engine.recovery import attempt, watched, watched_streams
+from lm_datafusion.engine.run_reports import RunReports
+from lm_datafusion.engine.shape import QueryShape
+from lm_datafusion.engine.sibling import Sibling
+from lm_datafusion.errors import FileChangedError, LateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import datafusion
+    import pyarrow.dataset as ds
+    from datafusion import DataFrame
+
+    from lm_datafusion.engine.explanation import ScanExplanation
+    from lm_datafusion.engine.frame import LateDataFrame
+    from lm_datafusion.engine.parquet_table import ParquetTable, TableName
+    from lm_datafusion.engine.plan_cache import Key
+    from lm_datafusion.metrics import ScanReport
+    from lm_datafusion.options import ScanOptions
+
+# Larger frames without a text are not sent through Substrait: it recurses.
+MOST_NODES = 200
+_STREAMS = frozenset({"execute_stream", "execute_stream_partitioned", "__arrow_c_stream__"})
+_ERRORS_KEPT = 16
+_CHANGED = "the catalog has changed since the frame was planned"
+
+
+class QueryServer:
+    """Serves the frames of one session.
+
+    Args:
+        catalog: What its names mean.
+        options: How tables are scanned, unless a table or a query says otherwise.
+    """
+
+    def __init__(self, catalog: SessionCatalog, options: ScanOptions) -> None:
+        self.catalog = catalog
+        self._options = options
+        self._plans = PlanCache()
+        self._thread = threading.local()
+        # What scans of datasets raised that the user registered.
+        self.errors: deque[Exception] = deque(maxlen=_ERRORS_KEPT)
+
+    def for_session(self, context: datafusion.SessionContext) -> QueryServer:
+        """A server for another session that sees the same catalog."""
+        return QueryServer(self.catalog.shared_with(context), self._options)
+
+    def reports(self) -> list[ScanReport]:
+        """The reports of this thread's last run."""
+        run: RunReports | None = getattr(self._thread, "run", None)
+        return [] if run is None else run.merged()
+
+    def is_kept(self, text: str, options: ScanOptions | None) -> bool:
+        """Whether a plan is kept for a statement, so that DataFusion need not plan it again."""
+        return not self.catalog.is_shared and self._plans.has((text, options), self.catalog.version)
+
+    def explain(self, frame: LateDataFrame) -> ScanExplanation:
+        """How the frame would be served."""
+        return explain_frame(frame, self)
+
+    def plan(self, frame: LateDataFrame) -> DataFrame:
+        """The frame that would run instead."""
+        explained = explain_statement(frame, self)
+        return self._start(frame, runs=False).frame if explained is None else explained
+
+    def begin(self, run: RunReports | None) -> None:
+        """Makes the reports of this thread those of a run."""
+        self._thread.run = run
+
+    def run(self, frame: LateDataFrame, action: Callable[[DataFrame], Any], method: str) -> Any:
+        """What an action gives on the frame that runs; on DataFusion's own if that one fails."""
+        explained = explain_statement(frame, self)
+        if explained is not None:
+            return action(explained)
+        planned = self._start(frame)
+        found = self._attempt(frame, planned, action, can_repeat=not method.startswith("write_"))
+        if method not in _STREAMS and self._thread.run.offer is planned.offer:
+            self._keep(frame, planned)
+        return found
+
+    def _start(self, frame: LateDataFrame, *, runs: bool = True) -> PlannedQuery:
+        """Plans a run, or finds its plan; the reports of this thread are those of the run.
+
+        Args:
+            frame: What the user made.
+            runs: Whether it runs now; if not, nothing is read for its plan.
+        """
+        kept = self._kept(frame) if runs else None
+        if kept is not None:
+            run = self._thread.run = RunReports(kept.offer)
+            for name, dataset in kept.datasets.items():
+                dataset.observe(run.of(name), run.errors)
+            return kept
+        choice = self.choose(frame)
+        if runs and choice.shape is not None:
+            self._plans.note_run(_printed(frame, choice.shape))
+        try:
+            return self._planned(frame, choice, runs=runs)
+        except FileChangedError:
+            raise
+        except Exception as error:  # noqa: BLE001 the frame itself says what is wrong, if anything
+            offer = choice.best.as_native(str(error))
+        self._thread.run = RunReports(offer)
+        return PlannedQuery(offer=offer, frame=frame.native, shape=choice.shape)
+
+    def _planned(self, frame: LateDataFrame, choice: Choice, *, runs: bool) -> PlannedQuery:
+        """The best offer as a frame.
+
+        Raises:
+            Exception: It cannot be planned; DataFusion has classes of its own.
+        """
+        offer = choice.best
+        run = RunReports(offer)
+        if offer.is_native:
+            self._thread.run = run
+            return PlannedQuery(offer=offer, frame=frame.native, shape=choice.shape)
+        datasets = watched(offer.datasets() if runs else offer.previews(), run.of, run.errors)
+        served = self.sibling(datasets).plan(frame)
+        shape = QueryShape(served.logical_plan(), served.optimized_logical_plan())
+        if not _has_schema_of(served, frame.native):
+            raise LateError("the schema would not be the same")
+        context = self.catalog.context
+        optimized = context.create_dataframe_from_logical_plan(shape.plan)
+        if not _has_schema_of(optimized, served):
+            # Optimizing a plan may change types and nullability of what it gives.
+            optimized = context.create_dataframe_from_logical_plan(shape.logical)
+        for access in offer.tables:
+            if access.late is not None and shape.is_filtered_as(access.use):
+                datasets[access.use.name].applies_all()
+        if not self.catalog.is_now(frame.version):
+            raise LateError(_CHANGED)
+        self._thread.run = run
+        return PlannedQuery(
+            offer=offer,
+            frame=optimized,
+            shape=choice.shape,
+            datasets=datasets,
+        )
+
+    def sibling(self, datasets: Mapping[TableName, ds.Dataset]) -> Sibling:
+        """A session in which names mean datasets."""
+        catalog = self.catalog
+        return Sibling(catalog, {catalog.full_name(name): d for name, d in datasets.items()})
+
+    def _attempt(
+        self,
+        frame: LateDataFrame,
+        planned: PlannedQuery,
+        action: Callable[[DataFrame], Any],
+        *,
+        can_repeat: bool,
+    ) -> Any:
+        run: RunReports = self._thread.run
+        if planned.offer.is_native:
+            found = attempt(action, planned.frame, self.errors, None)
+            return watched_streams(found, self.errors, None)
+
+        def instead(error: Exception) -> DataFrame:
+            native_run = self._thread.run = run.as_native(f"{planned.offer.name} failed: {error}")
+            self._keep(frame, PlannedQuery(native_run.offer, frame.native, planned.shape))
+            return frame.native
+
+        found = attempt(action, planned.frame, run.errors, instead if can_repeat else None)
+        return watched_streams(found, run.errors, instead)
+
+    def _key(self, frame: LateDataFrame) -> Key | None:
+        """What tells a statement apart; None for a frame whose plan is not kept."""
+        statement = frame.statement
+        is_plain = statement is not None and not statement.has_params
+        if statement is None or not is_plain or not self.catalog.can_keep_plans:
+            return None
+        return (statement.text, frame.scan_options) if self.catalog.is_now(frame.version) else None
+
+    def _kept(self, frame: LateDataFrame) -> PlannedQuery | None:
+        key = self._key(frame)
+        planned = None if key is None else self._plans.take(key, frame.version)
+        if planned is None or not all(a.use.table.is_current for a in planned.offer.tables):
+            return None
+        return planned
+
+    def _keep(self, frame: LateDataFrame, planned: PlannedQuery) -> None:
+        key, shape = self._key(frame), planned.shape
+        if key is None or shape is None or frame.version is None:
+            return
+        if planned.is_kept:
+            self._plans.put(key, frame.version, planned)
+            return
+        is_whole = len(planned.offer.tables) == len(shape.scans) > 0
+        # What the run has measured, or the next will, makes a better choice than a guess.
+        if is_whole and not planned.offer.is_guess and shape.is_repeatable:
+            if self.catalog.calls_user_function(shape.logical.display_indent()):
+                return
+            kept = dataclasses.replace(planned, frame=self._repeated(planned), is_kept=True)
+            self._plans.put(key, frame.version, kept)
+
+    def _repeated(self, planned: PlannedQuery) -> DataFrame:
+        """What runs the next time: a frame that is optimized already, as DataFusion's PREPARE."""
+        if not planned.offer.is_native or planned.shape is None:
+            return planned.frame
+        again = self.catalog.context.create_dataframe_from_logical_plan(planned.shape.plan)
+        # Optimizing a plan may change types and nullability of what it gives.
+        return again if _has_schema_of(again, planned.frame) else planned.frame
+
+    def choose(self, frame: LateDataFrame) -> Choice:
+        """What every path offers for a frame."""
+        query = None
+        try:
+            native_frame = frame.native
+            shape = QueryShape(native_frame.logical_plan(), native_frame.optimized_logical_plan())
+            is_new = not self._plans.has_run(_printed(frame, shape))
+            query = Query(shape, self._uses(frame, shape), is_new=is_new)
+            reason = self._why_native(frame, query)
+            return only_native(query, reason) if reason else choose(query, self.catalog)
+        except Exception as error:  # noqa: BLE001 the frame itself says what is wrong, if anything
+            return only_native(query, str(error))
+
+    def _uses(self, frame: LateDataFrame, shape: QueryShape) -> tuple[TableUse, ...]:
+        found = []
+        names = [self.catalog.full_name(name) for name in shape.scans]
+        for name in shape.scans:
+            table = self._table(frame, name)
+            # A table under two names (t, public.t) has filters that cannot be compared.
+            if table is not None and names.count(self.catalog.full_name(name)) == 1:
+                use = TableUse(
+                    table=table,
+                    alias=shape.alias_of(name),
+                    filters=tuple(shape.filters_of(name)),
+                    columns=shape.columns_of(name),
+                    options=self._options_of(frame, name),
+                )
+                found.append(use)
+        return tuple(found)
+
+    def _table(self, frame: LateDataFrame, name: TableName) -> ParquetTable | None:
+        if name != (ANONYMOUS,):
+            return self.catalog.parquet_table(name)
+        return None if frame.source is None else self.catalog.listed(name, frame.source)
+
+    def _options_of(self, frame: LateDataFrame, name: TableName) -> ScanOptions:
+        chosen = frame.scan_options or self.catalog.options_of(name) or self._options
+        if chosen.threads is not None:
+            return chosen
+        return chosen.with_changes(threads=self.catalog.target_partitions)
+
+    def _why_native(self, frame: LateDataFrame, query: Query) -> str:
+        """Why only the frame itself is sure to mean what it meant; empty if others are, too."""
+        if not query.uses:
+            return "no Parquet table of local files"
+        if not self.catalog.is_now(frame.version):
+            return _CHANGED
+        if frame.statement is None and query.shape.node_count > MOST_NODES:
+            return "the frame is large"
+        if self.catalog.is_shared and not self._reads_files_of(frame, query):
+            return "names may have changed since the frame was planned"
+        return ""
+
+    def _reads_files_of(self, frame: LateDataFrame, query: Query) -> bool:
+        """Whether a frame reads just the files that names mean now."""
+        bound = scanned_files(frame.native.execution_plan(), self.catalog.context)
+        named = [use.table.files for use in query.uses for _ in query.shape.scans[use.name]]
+        return None not in bound and sorted(map(sorted, named)) == sorted(
+            sorted(files) for files in bound if files is not None
+        )
+
+
+def _printed(frame: LateDataFrame, shape: QueryShape) -> str:
+    """What tells a query from others, well enough to know whether it has run before."""
+    return shape.logical.display_indent() if frame.statement is None else frame.statement.text
+
+
+def _has_schema_of(frame: DataFrame, other: DataFrame) -> bool:
+    return frame.schema().equals(other.schema(), check_metadata=True)

@@ -1,0 +1,270 @@
+"""What a query asks of its tables: one look at DataFusion's optimized plan.
+
+In: an optimized logical plan. Out: a `QueryShape`: per table the filters and columns of its scans,
+what the plan does with them, and the nodes above the scan where the plan has no branches.
+
+DataFusion pushes a conjunct down to a table scan only where it holds for every row that the scan
+contributes: through aliases, views, CTEs, subqueries and joins of every kind. A table that is
+scanned more than once is filtered by what all its scans have in common. No rule of ours has to be
+right about joins.
+
+Invariant: what Python cannot see of a plan, or what is not surely the table's own column, is left
+out, and then nothing is filtered by it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from lm_datafusion.engine.conjuncts import to_conjuncts, to_sql
+from lm_datafusion.engine.fallible import can_fail
+from lm_datafusion.predicate import evaluator
+from lm_datafusion.predicate.volatility import STABLE_FUNCTIONS, VOLATILE_FUNCTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    import pyarrow as pa
+    from datafusion import Expr, LogicalPlan
+
+    from lm_datafusion.engine.offer import TableUse
+    from lm_datafusion.engine.parquet_table import TableName
+
+_SCAN_LINE = re.compile(r"^\s*TableScan: ", re.MULTILINE)
+_OUTER_JOIN = re.compile(r"(?:Left|Right|Full) Join: ")
+_NARROWING = re.compile(r"Filter: |Sort: .*, fetch=\d+$", re.DOTALL)
+_CLOCK = re.compile(rf"\b(?:{'|'.join(STABLE_FUNCTIONS)})\b", re.IGNORECASE)
+_UNSTEADY = re.compile(rf"\b(?:{'|'.join(STABLE_FUNCTIONS | VOLATILE_FUNCTIONS)})\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedScan:
+    """What one scan asks of its table: rows that meet `filters`, and some columns."""
+
+    filters: tuple[Expr, ...]
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class QueryShape:
+    """A query as access paths look at it.
+
+    Attributes:
+        logical: Its plan as it was written.
+        plan: The same, as DataFusion optimized it.
+    """
+
+    logical: LogicalPlan
+    plan: LogicalPlan
+
+    @cached_property
+    def scans(self) -> dict[TableName, list[PlannedScan]]:
+        """The scans by table name; none if one is where Python cannot look."""
+        return planned_scans(self.plan)
+
+    @cached_property
+    def nodes(self) -> list[Any]:
+        """The nodes of a plan without branches, from the top; none of any other plan."""
+        plan = self.plan
+        found = [plan.to_variant()]
+        while inputs := plan.inputs():
+            if len(inputs) > 1:
+                return []
+            (plan,) = inputs
+            found.append(plan.to_variant())
+        return found
+
+    @cached_property
+    def kinds(self) -> list[str]:
+        """The kinds of `nodes`."""
+        return [type(node).__name__ for node in self.nodes]
+
+    @cached_property
+    def has_dynamic_filters(self) -> bool:
+        """Whether DataFusion may narrow its own scans while they run: by a join, or a top-k."""
+        nodes = list(_variants(self.plan))
+        kinds = {type(node).__name__ for node in nodes}
+        is_top_k = any(type(n).__name__ == "Sort" and n.get_fetch_val() for n in nodes)
+        return "Join" in kinds or (is_top_k and "Aggregate" not in kinds)
+
+    @property
+    def has_order(self) -> bool:
+        """Whether rows are sorted anywhere."""
+        kinds = {type(node).__name__ for node in _variants(self.plan)}
+        return not kinds.isdisjoint({"Sort", "WindowExpr", "Window"})
+
+    @property
+    def asks_for_time(self) -> bool:
+        """Whether it calls `now()` and the like: a second plan would be of another moment."""
+        return _CLOCK.search(self.logical.display_indent()) is not None
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether a plan that is kept means the same the next time."""
+        return _UNSTEADY.search(self.logical.display_indent()) is None
+
+    @property
+    def node_count(self) -> int:
+        """How large the query is."""
+        return self.logical.display_indent().count("\n") + 1
+
+    def narrows_outer_join(self) -> bool:
+        """Whether rows of an outer join are filtered, or sorted for the first few, above it."""
+        waiting = [(self.plan, False)]
+        while waiting:
+            node, is_narrowed = waiting.pop()
+            line = node.display()
+            if is_narrowed and _OUTER_JOIN.match(line):
+                return True
+            is_narrowed = is_narrowed or _NARROWING.match(line) is not None
+            waiting += [(below, is_narrowed) for below in node.inputs()]
+        return False
+
+    def filters_of(self, name: TableName) -> list[Expr]:
+        """Filters that every scan of a table has."""
+        first, *others = self.scans[name]
+        if not others:
+            return list(first.filters)
+        # Not as DataFusion prints them: a text that looks like a condition prints like one.
+        texts = {text: e for e in first.filters if (text := to_sql(e))}
+        shared = set(texts).intersection(*(map(to_sql, other.filters) for other in others))
+        return [e for text, e in texts.items() if text in shared and prints_exactly(str(e))]
+
+    def columns_of(self, name: TableName) -> tuple[str, ...]:
+        """Columns that scans of a table ask for."""
+        return tuple(dict.fromkeys(c for scan in self.scans[name] for c in scan.columns))
+
+    def is_filtered_as(self, use: TableUse) -> bool:
+        """Whether a table is all that is scanned, once, by filters that our scan applies anyway.
+
+        With other tables beside it, DataFusion might derive more filters when it plans again.
+        """
+        scans = self.scans.get(use.name, [])
+        if len(scans) != 1 or len(self.scans) != 1 or not use.is_exact:
+            return False
+        own = {str(expression) for expression in use.filters}
+        pushed = {str(expression) for expression in scans[0].filters}
+        return pushed <= own and all(map(prints_exactly, pushed))
+
+    def alias_of(self, name: TableName) -> str:
+        """What the query calls a table; its own name if it has none or several."""
+        aliases = {alias for alias, scanned in _aliases(self.logical) if scanned == name}
+        is_one = len(aliases) == 1 and len(self.scans[name]) == 1
+        return aliases.pop() if is_one else ".".join(name)
+
+    @property
+    def scan_filters(self) -> str:
+        """The filters of all scans, as DataFusion prints them."""
+        lines = self.plan.display_indent().splitlines()
+        return "\n".join(line for line in lines if "TableScan: " in line)
+
+
+def planned_scans(plan: LogicalPlan) -> dict[TableName, list[PlannedScan]]:
+    """The scans of a plan by table name; a CTE that is used twice is scanned twice.
+
+    Returns:
+        Nothing if a scan is where Python cannot look (a subquery inside an expression): then no
+        filter is known to hold for all scans of a table.
+    """
+    scans: dict[TableName, list[PlannedScan]] = {}
+    for variant in _variants(plan):
+        if type(variant).__name__ == "TableScan":
+            scan = PlannedScan(
+                filters=tuple(variant.filters()),
+                columns=tuple(column for _, column in variant.projection()),
+            )
+            scans.setdefault(_scanned_name(variant), []).append(scan)
+    shown = len(_SCAN_LINE.findall(plan.display_indent()))
+    return scans if shown == sum(map(len, scans.values())) else {}
+
+
+def prints_exactly(printed: str) -> bool:
+    """Whether what DataFusion prints tells expressions apart: NaN has no sign there."""
+    return "NaN" not in printed
+
+
+def limit_of(node: Any) -> int:
+    """How many rows a LIMIT needs, with those that OFFSET skips; 0 if that is not clear."""
+    given = [node.fetch(), node.skip()]
+    if given[0] is None or any(n is not None and n.variant_name() != "Literal" for n in given):
+        return 0
+    wanted, skipped = (0 if n is None else int(n.python_value()) for n in given)
+    return wanted + skipped if wanted else 0
+
+
+def column_below(expression: Expr, nodes: Sequence[Any]) -> str | None:
+    """The table's own column that an expression is, unchanged, under projections."""
+    if expression.variant_name() != "Column":
+        return None
+    name: str = expression.to_variant().name()
+    for node in nodes:
+        if type(node).__name__ != "Projection":
+            continue
+        found = [_plain_column(output) for output in node.projections() if _named(output) == name]
+        if len(found) != 1 or found[0] is None:
+            return None
+        name = found[0]
+    return name
+
+
+def can_fail_below(nodes: Sequence[Any], schema: pa.Schema) -> bool:
+    """Whether an expression that DataFusion evaluates for every row may fail on one of them."""
+    outputs = [
+        e for node in nodes if type(node).__name__ == "Projection" for e in node.projections()
+    ]
+    computed = [output for output in outputs if _plain_column(output) is None]
+    try:
+        return can_fail(computed, schema)
+    except KeyError:
+        return True  # a name that a projection further down gives
+
+
+def are_filters_exact(nodes: Sequence[Any], names: Collection[str], schema: pa.Schema) -> bool:
+    """Whether the filters of the scan are all that rows have to meet, and all have SQL."""
+    predicates = [node.predicate() for node in nodes if type(node).__name__ == "Filter"]
+    asked = [part for p in predicates for part in evaluator.operands_of("AND", p)]
+    pushed = {str(expression) for expression in nodes[-1].filters()}
+    if not {str(part) for part in asked} <= pushed or len(pushed) != len(asked):
+        return False
+    return len(to_conjuncts(asked, names, schema)) == len(asked)
+
+
+def _named(output: Expr) -> str:
+    kind = output.variant_name()
+    if kind == "Column":
+        return output.to_variant().name()
+    return output.to_variant().alias() if kind == "Alias" else output.schema_name()
+
+
+def _plain_column(output: Expr) -> str | None:
+    while output.variant_name() == "Alias":
+        (output,) = output.rex_call_operands()
+    return output.to_variant().name() if output.variant_name() == "Column" else None
+
+
+def _scanned_name(scan: Any) -> TableName:
+    return tuple(part for part in scan.fqn() if part is not None)
+
+
+def _aliases(plan: LogicalPlan) -> Iterator[tuple[str, TableName]]:
+    """Names that a query, as it was written, gives to tables."""
+    waiting = [plan]
+    while waiting:
+        node = waiting.pop()
+        below = node.inputs()
+        waiting += below
+        if type(node.to_variant()).__name__ != "SubqueryAlias":
+            continue
+        if below and type(below[0].to_variant()).__name__ == "TableScan":
+            yield node.to_variant().alias(), _scanned_name(below[0].to_variant())
+
+
+def _variants(plan: LogicalPlan) -> Iterator[Any]:
+    waiting = [plan]
+    while waiting:
+        node = waiting.pop()
+        yield node.to_variant()
+        waiting += node.inputs()
