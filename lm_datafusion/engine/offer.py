@@ -89,11 +89,13 @@ class Query:
         shape: What it asks of its tables.
         uses: What it asks of each Parquet table.
         is_new: Whether the session has not run it before.
+        can_repeat: Whether it can be run again if a path gives up.
     """
 
     shape: QueryShape
     uses: tuple[TableUse, ...]
     is_new: bool = False
+    can_repeat: bool = True
 
     @property
     def only_use(self) -> TableUse | None:
@@ -137,6 +139,7 @@ class Offer:
         tables: How each Parquet table is read.
         prepare: Finishes the datasets when the query runs, if what they read depends on the data.
         is_guess: Whether the cost rests on shares of rows that nobody has measured.
+        most_rows: If its scan finds more rows, it gives up, and DataFusion's own reader runs.
     """
 
     name: str
@@ -146,6 +149,7 @@ class Offer:
     tables: tuple[TableAccess, ...]
     prepare: Callable[[], Mapping[TableName, LateDataset]] | None = field(default=None)
     is_guess: bool = False
+    most_rows: int | None = None
 
     @property
     def is_native(self) -> bool:
@@ -169,6 +173,7 @@ class Offer:
             tables=tuple(access.as_native(reason) for access in self.tables),
             prepare=None,
             is_guess=False,
+            most_rows=None,
         )
 
 

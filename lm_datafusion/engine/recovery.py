@@ -16,13 +16,14 @@ something that writes.
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow.dataset as ds
 from datafusion import RecordBatchStream
 
-from lm_datafusion.errors import CorruptFileError, LateError, StorageError
+from lm_datafusion.errors import CorruptFileError, GaveUpError, LateError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, MutableSequence
@@ -150,10 +151,18 @@ def watched(
     datasets: Mapping[TableName, LateDataset],
     reports_of: Callable[[TableName], MutableSequence[ScanReport]],
     errors: MutableSequence[Exception],
+    most_rows: int | None = None,
 ) -> dict[TableName, WatchedDataset]:
-    """Datasets as DataFusion scans them, with where their reports and errors go."""
+    """Datasets as DataFusion scans them, with where their reports and errors go.
+
+    Args:
+        datasets: The datasets, by table.
+        reports_of: Where the reports of a table go.
+        errors: Where errors go.
+        most_rows: A scan that finds more rows raises `GaveUpError`.
+    """
     return {
-        name: WatchedDataset(dataset, reports_of(name), errors)
+        name: WatchedDataset(dataset, reports_of(name), errors, most_rows)
         for name, dataset in datasets.items()
     }
 
@@ -165,6 +174,7 @@ class WatchedDataset(ds.Dataset):
         late: The dataset.
         reports: Where reports go; None: where the dataset's own go.
         errors: Where errors go.
+        most_rows: A scan that finds more rows raises `GaveUpError`.
     """
 
     def __init__(
@@ -172,10 +182,11 @@ class WatchedDataset(ds.Dataset):
         late: LateDataset,
         reports: MutableSequence[ScanReport] | None,
         errors: MutableSequence[Exception],
+        most_rows: int | None = None,
     ) -> None:
         # The base class cannot be initialised from Python.
         self._late = late if reports is None else late.with_reports(reports)
-        self._errors = errors
+        self._watch = _Watch(errors, most_rows)
         self._applies_all = False
 
     def applies_all(self) -> None:
@@ -190,7 +201,7 @@ class WatchedDataset(ds.Dataset):
     ) -> None:
         """Sends reports and errors of scans that begin from now on elsewhere."""
         self._late.report_to(reports)
-        self._errors = errors
+        self._watch = _Watch(errors, self._watch.most_rows)
 
     @property
     def schema(self) -> pa.Schema:
@@ -200,50 +211,68 @@ class WatchedDataset(ds.Dataset):
     def scanner(self, columns: Any = None, filter: Any = None, **settings: Any) -> _Scanner:  # noqa: A002 PyArrow's name
         """As the dataset's."""
         pushed = None if self._applies_all else filter
-        with _kept(self._errors):
-            return _Scanner(self._late.scanner(columns, pushed, **settings), self._errors)
+        with self._watch.errors_kept():
+            return _Scanner(self._late.scanner(columns, pushed, **settings), self._watch)
 
     def get_fragments(self, filter: Any = None) -> Iterator[_Fragment]:  # noqa: A002 PyArrow's name
         """As the dataset's."""
         pushed = None if self._applies_all else filter
-        with _kept(self._errors):
+        watch = self._watch
+        with watch.errors_kept():
             for fragment in self._late.get_fragments(pushed):
-                yield _Fragment(fragment, self._errors, applies_all=self._applies_all)
+                yield _Fragment(fragment, watch, applies_all=self._applies_all)
 
 
 class _Fragment:
-    def __init__(
-        self, fragment: Any, errors: MutableSequence[Exception], *, applies_all: bool
-    ) -> None:
+    def __init__(self, fragment: Any, watch: _Watch, *, applies_all: bool) -> None:
         self._fragment = fragment
-        self._errors = errors
+        self._watch = watch
         self._applies_all = applies_all
 
     def scanner(self, *arguments: Any, filter: Any = None, **settings: Any) -> _Scanner:  # noqa: A002 PyArrow's name
         pushed = None if self._applies_all else filter
-        with _kept(self._errors):
+        with self._watch.errors_kept():
             scanner = self._fragment.scanner(*arguments, filter=pushed, **settings)
-            return _Scanner(scanner, self._errors)
+            return _Scanner(scanner, self._watch)
 
 
 class _Scanner:
-    def __init__(self, scanner: Any, errors: MutableSequence[Exception]) -> None:
+    def __init__(self, scanner: Any, watch: _Watch) -> None:
         self._scanner = scanner
-        self._errors = errors
+        self._watch = watch
 
     @property
     def projected_schema(self) -> pa.Schema:
         return self._scanner.projected_schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        with _kept(self._errors):
-            yield from self._scanner.to_batches()
+        with self._watch.errors_kept():
+            for batch in self._scanner.to_batches():
+                self._watch.count(batch.num_rows)
+                yield batch
 
 
-@contextmanager
-def _kept(errors: MutableSequence[Exception]) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        errors.append(error)
-        raise
+class _Watch:
+    """The errors of one run, and how many rows its scans have found."""
+
+    def __init__(self, errors: MutableSequence[Exception], most_rows: int | None) -> None:
+        self.most_rows = most_rows
+        self._errors = errors
+        self._row_count = 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def errors_kept(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self._errors.append(error)
+            raise
+
+    def count(self, row_count: int) -> None:
+        if self.most_rows is None:
+            return
+        with self._lock:
+            self._row_count += row_count
+            if self._row_count > self.most_rows:
+                raise GaveUpError(f"more than {self.most_rows:,} rows were found")

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 # Larger frames without a text are not sent through Substrait: it recurses.
 MOST_NODES = 200
 _STREAMS = frozenset({"execute_stream", "execute_stream_partitioned", "__arrow_c_stream__"})
+# Streams that cannot begin again on another frame: their consumers hold on to them.
+_HANDED_OUT = _STREAMS - {"execute_stream"}
 _ERRORS_KEPT = 16
 _CHANGED = "the catalog has changed since the frame was planned"
 
@@ -99,26 +101,30 @@ class QueryServer:
         explained = explain_statement(frame, self)
         if explained is not None:
             return action(explained)
-        planned = self._start(frame)
-        found = self._attempt(frame, planned, action, can_repeat=not method.startswith("write_"))
+        can_repeat = not method.startswith("write_") and method not in _HANDED_OUT
+        planned = self._start(frame, can_repeat=can_repeat)
+        found = self._attempt(frame, planned, action, can_repeat=can_repeat)
         if method not in _STREAMS and self._thread.run.offer is planned.offer:
             self._keep(frame, planned)
         return found
 
-    def _start(self, frame: LateDataFrame, *, runs: bool = True) -> PlannedQuery:
+    def _start(
+        self, frame: LateDataFrame, *, runs: bool = True, can_repeat: bool = True
+    ) -> PlannedQuery:
         """Plans a run, or finds its plan; the reports of this thread are those of the run.
 
         Args:
             frame: What the user made.
             runs: Whether it runs now; if not, nothing is read for its plan.
+            can_repeat: Whether another frame can run if this one gives up.
         """
-        kept = self._kept(frame) if runs else None
+        kept = self._kept(frame, can_repeat=can_repeat) if runs else None
         if kept is not None:
             run = self._thread.run = RunReports(kept.offer)
             for name, dataset in kept.datasets.items():
                 dataset.observe(run.of(name), run.errors)
             return kept
-        choice = self.choose(frame)
+        choice = self.choose(frame, can_repeat=can_repeat)
         if runs and choice.shape is not None:
             self._plans.note_run(_printed(frame, choice.shape))
         try:
@@ -141,7 +147,8 @@ class QueryServer:
         if offer.is_native:
             self._thread.run = run
             return PlannedQuery(offer=offer, frame=frame.native, shape=choice.shape)
-        datasets = watched(offer.datasets() if runs else offer.previews(), run.of, run.errors)
+        chosen = offer.datasets() if runs else offer.previews()
+        datasets = watched(chosen, run.of, run.errors, offer.most_rows)
         served = self.sibling(datasets).plan(frame)
         shape = QueryShape(served.logical_plan(), served.optimized_logical_plan())
         if not _has_schema_of(served, frame.native):
@@ -198,10 +205,12 @@ class QueryServer:
             return None
         return (statement.text, frame.scan_options) if self.catalog.is_now(frame.version) else None
 
-    def _kept(self, frame: LateDataFrame) -> PlannedQuery | None:
+    def _kept(self, frame: LateDataFrame, *, can_repeat: bool) -> PlannedQuery | None:
         key = self._key(frame)
         planned = None if key is None else self._plans.take(key, frame.version)
-        if planned is None or not all(a.use.table.is_current for a in planned.offer.tables):
+        if planned is None or (planned.offer.most_rows is not None and not can_repeat):
+            return None
+        if not all(a.use.table.is_current for a in planned.offer.tables):
             return None
         return planned
 
@@ -228,14 +237,14 @@ class QueryServer:
         # Optimizing a plan may change types and nullability of what it gives.
         return again if _has_schema_of(again, planned.frame) else planned.frame
 
-    def choose(self, frame: LateDataFrame) -> Choice:
+    def choose(self, frame: LateDataFrame, *, can_repeat: bool = True) -> Choice:
         """What every path offers for a frame."""
         query = None
         try:
             native_frame = frame.native
             shape = QueryShape(native_frame.logical_plan(), native_frame.optimized_logical_plan())
             is_new = not self._plans.has_run(_printed(frame, shape))
-            query = Query(shape, self._uses(frame, shape), is_new=is_new)
+            query = Query(shape, self._uses(frame, shape), is_new=is_new, can_repeat=can_repeat)
             reason = self._why_native(frame, query)
             return only_native(query, reason) if reason else choose(query, self.catalog)
         except Exception as error:  # noqa: BLE001 the frame itself says what is wrong, if anything

@@ -30,7 +30,7 @@ class FirstRows:
         descending: Whether large values come first.
         nulls_first: Whether nulls come before all values.
         row_count: How many rows.
-        most_rows_found: If more rows tie, all matching rows are returned; None for no bound.
+        most_rows_found: If more rows tie, the scan raises `GaveUpError`; None for no bound.
     """
 
     column: str

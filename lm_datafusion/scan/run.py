@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from lm_datafusion.errors import GaveUpError
 from lm_datafusion.formats.parquet.cache import FACTS
 from lm_datafusion.kernels import warn_if_missing
 from lm_datafusion.scan.exit import ERA
@@ -81,15 +80,12 @@ class ScanRun:
     def _first_batches(self) -> Generator[pa.RecordBatch]:
         """Finds the first rows, then fetches the columns that were not read on the way.
 
-        If the search gives up, every matching row is returned: the caller sorts them anyway.
+        Raises:
+            GaveUpError: More rows tie than the plan allows.
         """
         plan = self._plan
         with self._ended():
-            try:
-                found = FirstRowsWalk(plan, self.open_reader, self._metrics).run()
-            except GaveUpError:
-                yield from ScanRun(dataclasses.replace(plan, first=None), self._metrics).batches()
-                return
+            found = FirstRowsWalk(plan, self.open_reader, self._metrics).run()
             self._handles.close()
             if len(found.carried) < len(plan.schema):
                 yield from _joined(ScanRun(plan_fetch(plan, found), self._metrics), found, plan)

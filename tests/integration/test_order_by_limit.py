@@ -9,10 +9,13 @@ import threading
 
 import datafusion
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
 import lm_datafusion as lm
+from lm_datafusion.engine.paths import top_k
+from lm_datafusion.errors import GaveUpError
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.plan import FirstRows, ScanRequest
 from lm_datafusion.scan import ScanRun, plan_scan
@@ -170,10 +173,10 @@ def test_auto_chooses_it_where_bounds_lead_to_the_rows(large, order):
     assert report.pages_pruned_early_stop > 20
 
 
-def sessions_of_one(path):
+def sessions_of_one(path, options=None):
     config = datafusion.SessionConfig().with_target_partitions(2)
     plain = datafusion.SessionContext(config)
-    ours = lm.SessionContext(config)
+    ours = lm.SessionContext(config, options=options)
     for context in (plain, ours):
         context.register_parquet("t", path)
     return plain, ours
@@ -234,13 +237,56 @@ def test_bounds_that_mislead_cost_no_row(tmp_path):
         assert report.path == "late"
 
 
-@pytest.mark.parametrize("most", [399, 400, None])
-def test_too_many_rows_that_tie_are_an_ordinary_scan(tmp_path, most):
-    path = str(tmp_path / "a.parquet")
-    pq.write_table(pa.table({"k": [7] * 400 + [8] * 400, "n": range(800)}), path)
+def tied_rows(path, most):
     table = lm.dataset(path).table
     first = FirstRows(column="k", row_count=10, most_rows_found=most)
     request = ScanRequest(conjuncts=(), columns=("n",), first=first)
     run = ScanRun(plan_scan(table, request, lm.ScanOptions(), ScanMetrics()), ScanMetrics())
-    # Without the walk every row that passes is given.
-    assert sum(batch.num_rows for batch in run.batches()) == (800 if most == 399 else 400)
+    return sum(batch.num_rows for batch in run.batches())
+
+
+def test_a_scan_gives_up_when_too_many_rows_tie(tmp_path):
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"k": [7] * 400 + [8] * 400, "n": range(800)}), path)
+    assert tied_rows(path, None) == tied_rows(path, 400) == 400
+    with pytest.raises(GaveUpError, match="400 rows tie"):
+        tied_rows(path, 399)
+
+
+@pytest.fixture
+def ties(tmp_path, monkeypatch):
+    """A table whose rows all tie, and sessions for which ten of them are too many."""
+    monkeypatch.setattr(top_k, "MOST_TIES", 10)
+    path = str(tmp_path / "a.parquet")
+    rows = {"k": [7] * 4_000, "n": range(4_000, 0, -1), "s": ["x" * 40] * 4_000}
+    pq.write_table(pa.table(rows), path, row_group_size=1_000)
+    return sessions_of_one(path, lm.ScanOptions(path="late"))
+
+
+TIES = "SELECT * FROM t WHERE n > 5 ORDER BY k, n LIMIT 10"
+
+
+def test_a_session_runs_datafusion_where_too_many_rows_tie(ties):
+    plain, ours = ties
+    assert "* top_k" in str(ours.explain_scan(TIES))
+    for _ in range(3):
+        assert ours.sql(TIES).to_pylist() == plain.sql(TIES).to_pylist()
+        (report,) = ours.scan_reports()
+        assert (report.path, "rows tie" in report.reason) == ("native", True)
+
+
+def test_a_stream_begins_again_where_too_many_rows_tie(ties):
+    plain, ours = ties
+    batches = [batch.to_pyarrow() for batch in ours.sql(TIES).execute_stream()]
+    assert pa.Table.from_batches(batches).to_pylist() == plain.sql(TIES).to_pylist()
+    assert ours.scan_reports()[0].path == "native"
+
+
+def test_rows_that_are_written_are_read_once_however_many_tie(ties, tmp_path):
+    plain, ours = ties
+    for _ in range(2):  # the plan that the first run keeps is not one that gives up
+        ours.sql(TIES).write_csv(tmp_path / "out.csv", with_header=True)
+        assert ours.scan_reports()[0].path == "late"
+        written = pyarrow.csv.read_csv(tmp_path / "out.csv")
+        assert written.to_pylist() == plain.sql(TIES).to_pylist()
+    assert pa.table(ours.sql(TIES)).to_pylist() == plain.sql(TIES).to_pylist()

@@ -123,3 +123,23 @@ def test_a_plan_and_an_explanation_read_nothing(folder, monkeypatch):
     explained = ours.sql(f"EXPLAIN {query}").to_pydict()["plan"]
     assert any("DatasetExec" in plan for plan in explained)
     assert "any 5 groups" in str(ours.explain_scan(query))
+
+
+def test_groups_that_turn_out_to_be_large_are_left_to_datafusion(tmp_path):
+    rows = 400_000
+    keys = [i if i < 70_000 else i % 10 for i in range(rows)]
+    table = pa.table({"k": keys, "s": [f"text {i}" for i in range(rows)]})
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(table, path, row_group_size=50_000)
+    plain, ours = datafusion.SessionContext(), lm.SessionContext()
+    for context in (plain, ours):
+        context.register_parquet("t", path)
+    query = "SELECT k, count(*) AS c, min(s) AS s FROM t GROUP BY k"
+    everything = {row["k"]: row for row in plain.sql(query).to_pylist()}
+    assert "* some_groups" in str(ours.explain_scan(f"{query} LIMIT 10"))
+    for _ in range(3):
+        found = ours.sql(f"{query} LIMIT 10").to_pylist()
+        assert len({row["k"] for row in found}) == 10
+        assert all(everything[row["k"]] == row for row in found)
+        (report,) = ours.scan_reports()
+        assert (report.path, "rows were found" in report.reason) == ("native", True)

@@ -29,7 +29,7 @@ def offer(query: Query) -> Offer | Declined:
     return offer_for_one_table(NAME, query, _limit, _offer, mismatch)
 
 
-def _offer(use: TableUse, limit: int) -> Offer | Declined:
+def _offer(_: Query, use: TableUse, limit: int) -> Offer | Declined:
     if not use.filters:
         return Declined(NAME, "without a filter DataFusion stops as early")
     from lm_datafusion.dataset.extent import Extent

@@ -27,7 +27,7 @@ def offer_for_one_table(
     name: str,
     query: Query,
     match: Callable[[Query, TableUse], Wanted | None],
-    make: Callable[[TableUse, Wanted], Offer | Declined],
+    make: Callable[[Query, TableUse, Wanted], Offer | Declined],
     mismatch: str,
 ) -> Offer | Declined:
     """What a path offers that serves queries of one shape over one table.
@@ -47,7 +47,7 @@ def offer_for_one_table(
     if reason:
         return Declined(name, reason)
     try:
-        return make(use, wanted)
+        return make(query, use, wanted)
     except LateError as error:
         return Declined(name, str(error))
 

@@ -44,7 +44,7 @@ NAME = "some_groups"
 MOST_GROUPS = 1_000
 # Rows to find groups among: enough for some groups, few enough not to matter.
 SAMPLE_ROWS = 65_536
-# The share of those rows that may be in the groups found.
+# The share of those rows, and of all rows, that may be in the groups found.
 MOST_SHARE = 0.1
 # Finding the group of a row (1.1 s for 10 million rows of ClickBench's Q17).
 GROUP_NS = 100.0
@@ -58,7 +58,7 @@ def offer(query: Query) -> Offer | Declined:
     return offer_for_one_table(NAME, query, _groups, _offer, mismatch)
 
 
-def _offer(use: TableUse, wanted: tuple[tuple[str, ...], int]) -> Offer | Declined:
+def _offer(query: Query, use: TableUse, wanted: tuple[tuple[str, ...], int]) -> Offer | Declined:
     cost = scan_cost(use, may_sample=False)
     if cost.kept_share < FEWEST_KEPT:
         return Declined(NAME, "the filters leave few rows to group")
@@ -73,6 +73,7 @@ def _offer(use: TableUse, wanted: tuple[tuple[str, ...], int]) -> Offer | Declin
         tables=(TableAccess(use=use, path="late", reason=reason, late=late),),
         prepare=lambda: _rows_of_groups(use.name, late, keys, row_count),
         is_guess=cost.is_guess,
+        most_rows=int(MOST_SHARE * cost.rows) if query.can_repeat else None,
     )
 
 

@@ -5,7 +5,7 @@ In: a query. Out: an offer, if it asks for the first rows of one table by a colu
 The scan reads `k` and the columns of filters, page by page in the order of the best key that a page
 can hold, until no page left can hold a better row; the other columns are read for the rows found.
 Where bounds do not help, that is every page of those columns and no more. If too many rows tie, the
-scan goes on as an ordinary late scan, inside its own stream.
+scan gives up before it has returned a row, and DataFusion's own reader runs instead.
 
 Invariant: the scan gives every row that the query can give, ties included: DataFusion sorts them
 and takes the first.
@@ -46,7 +46,7 @@ def offer(query: Query) -> Offer | Declined:
     return offer_for_one_table(NAME, query, _first_rows, _offer, mismatch)
 
 
-def _offer(use: TableUse, first: FirstRows) -> Offer:
+def _offer(query: Query, use: TableUse, first: FirstRows) -> Offer:
     from lm_datafusion.dataset.extent import Extent
 
     cost = scan_cost(use, may_sample=False)
@@ -59,7 +59,8 @@ def _offer(use: TableUse, first: FirstRows) -> Offer:
     narrow_ns = seen * (tested_ns + kept_share * sizes[first.column].decode_ns)
     fetch_ns = first.row_count * (SELECT_NS + row_ns(sizes, set(use.columns) - narrow))
     native_rows = cost.rows if visits is None else visits.rows_by_row_groups
-    bounded = dataclasses.replace(first, most_rows_found=first.row_count + MOST_TIES)
+    most_rows = first.row_count + MOST_TIES if query.can_repeat else None
+    bounded = dataclasses.replace(first, most_rows_found=most_rows)
     late = open_dataset(use).with_extent(Extent(first=bounded))
     reason = _words(first, seen, visits, cost.rows)
     return Offer(
@@ -69,6 +70,7 @@ def _offer(use: TableUse, first: FirstRows) -> Offer:
         reason=reason,
         tables=(TableAccess(use=use, path="late", reason=reason, late=late),),
         is_guess=cost.is_guess,
+        most_rows=most_rows,
     )
 
 

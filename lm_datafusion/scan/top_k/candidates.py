@@ -83,6 +83,11 @@ class Candidates:
         """The key that rows must match or beat; None while any row will do."""
         return self._threshold
 
+    @property
+    def row_count(self) -> int:
+        """The number of candidates."""
+        return self._row_count
+
     def add(self, part: Part) -> None:
         """Adds the rows that are good enough."""
         mask = good_enough(part.keys, self._threshold, descending=self._first.descending)

@@ -121,9 +121,6 @@ class FirstRowsWalk:
                     reader.early_stop(ahead, self._walked_columns(reader))
             self._metrics.add(row_groups_pruned_early_stop=self._order.never_opened)
             found = _found(self._candidates.finish(), self._plan, self._carried)
-            most = self._first.most_rows_found
-            if most is not None and found.row_count > most:
-                raise GaveUpError(f"{found.row_count:,} rows tie for the first by {self._first}")
             return dataclasses.replace(found, tasks=self._split(found))
         finally:
             for reader in self._readers.values():
@@ -289,6 +286,17 @@ class FirstRowsWalk:
             self._budget.note(0, visited=window.row_count, found=selection.row_count)
             if part is not None:
                 self._candidates.add(part)
+                self._check_ties()
+
+    def _check_ties(self) -> None:
+        """Gives up as soon as too many rows tie.
+
+        Raises:
+            GaveUpError: Reading them all would cost more than the walk saves.
+        """
+        most, count = self._first.most_rows_found, self._candidates.row_count
+        if most is not None and count > most:
+            raise GaveUpError(f"{count:,} rows tie for the first by {self._first}")
 
     def _narrow_by_key(
         self, reader: RowGroupReader, window: RowSelection
