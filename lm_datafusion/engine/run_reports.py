@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from lm_datafusion.metrics import merge_reports
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lm_datafusion.engine.offer import Offer, TableAccess
     from lm_datafusion.engine.parquet_table import TableName
     from lm_datafusion.metrics import ScanReport
@@ -21,14 +23,19 @@ if TYPE_CHECKING:
 class RunReports:
     """The reports of one run.
 
+    Args:
+        offer: What runs.
+        list_tables: The same with its tables, if nobody had to know them.
+
     Attributes:
         offer: What runs.
         errors: What scans of ours raised.
     """
 
-    def __init__(self, offer: Offer) -> None:
+    def __init__(self, offer: Offer, list_tables: Callable[[], Offer] | None = None) -> None:
         self.offer = offer
         self.errors: list[Exception] = []
+        self._list_tables = list_tables
         self._by_table: dict[TableName, list[ScanReport]] = {a.use.name: [] for a in offer.tables}
 
     def of(self, name: TableName) -> list[ScanReport]:
@@ -41,7 +48,8 @@ class RunReports:
 
     def merged(self) -> list[ScanReport]:
         """One report per table; as far as the run has come."""
-        return [_merged(access, list(self.of(access.use.name))) for access in self.offer.tables]
+        offer = self.offer if self._list_tables is None else self._list_tables()
+        return [_merged(a, list(self._by_table.get(a.use.name, []))) for a in offer.tables]
 
 
 def _merged(access: TableAccess, reports: list[ScanReport]) -> ScanReport:

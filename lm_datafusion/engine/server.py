@@ -24,6 +24,8 @@ from lm_datafusion.engine.choose import Choice, choose, only_native
 from lm_datafusion.engine.explain import explain_frame, explain_statement
 from lm_datafusion.engine.listing import scanned_files
 from lm_datafusion.engine.offer import Query, TableUse
+from lm_datafusion.engine.paths import native
+from lm_datafusion.engine.paths.late import NO_FILTER
 from lm_datafusion.engine.plan_cache import PlanCache, PlannedQuery
 from lm_datafusion.engine.recovery import attempt, watched, watched_streams
 from lm_datafusion.engine.run_reports import RunReports
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
     from lm_datafusion.engine.explanation import ScanExplanation
     from lm_datafusion.engine.frame import LateDataFrame
+    from lm_datafusion.engine.offer import Offer
     from lm_datafusion.engine.parquet_table import ParquetTable, TableName
     from lm_datafusion.engine.plan_cache import Key
     from lm_datafusion.metrics import ScanReport
@@ -124,7 +127,7 @@ class QueryServer:
             for name, dataset in kept.datasets.items():
                 dataset.observe(run.of(name), run.errors)
             return kept
-        choice = self.choose(frame, can_repeat=can_repeat)
+        choice = self.choose(frame, runs=runs, can_repeat=can_repeat)
         if runs and choice.shape is not None:
             self._plans.note_run(_printed(frame, choice.shape))
         try:
@@ -143,10 +146,10 @@ class QueryServer:
             Exception: It cannot be planned; DataFusion has classes of its own.
         """
         offer = choice.best
-        run = RunReports(offer)
         if offer.is_native:
-            self._thread.run = run
+            self._thread.run = RunReports(offer, self._list_later(frame, choice))
             return PlannedQuery(offer=offer, frame=frame.native, shape=choice.shape)
+        run = RunReports(offer)
         chosen = offer.datasets() if runs else offer.previews()
         datasets = watched(chosen, run.of, run.errors, offer.most_rows)
         served = self.sibling(datasets).plan(frame)
@@ -237,13 +240,31 @@ class QueryServer:
         # Optimizing a plan may change types and nullability of what it gives.
         return again if _has_schema_of(again, planned.frame) else planned.frame
 
-    def choose(self, frame: LateDataFrame, *, can_repeat: bool = True) -> Choice:
-        """What every path offers for a frame."""
+    def _list_later(self, frame: LateDataFrame, choice: Choice) -> Callable[[], Offer] | None:
+        """Finds the tables of a query whose choice did not depend on them."""
+        shape, reason = choice.shape, choice.best.reason
+        if shape is None or choice.best.tables:
+            return None
+        return lambda: native.offer(self._uses(frame, shape), reason)
+
+    def choose(
+        self, frame: LateDataFrame, *, runs: bool = False, can_repeat: bool = True
+    ) -> Choice:
+        """What every path offers for a frame.
+
+        Args:
+            frame: What the user made.
+            runs: Whether it runs now; then the tables of a new query that no path of ours could
+                serve are not even listed, which takes longer than planning it.
+            can_repeat: Whether another frame can run if this one gives up.
+        """
         query = None
         try:
             native_frame = frame.native
             shape = QueryShape(native_frame.logical_plan(), native_frame.optimized_logical_plan())
             is_new = not self._plans.has_run(_printed(frame, shape))
+            if runs and is_new and shape.reads_every_row:
+                return only_native(Query(shape, (), is_new=True), NO_FILTER)
             query = Query(shape, self._uses(frame, shape), is_new=is_new, can_repeat=can_repeat)
             reason = self._why_native(frame, query)
             return only_native(query, reason) if reason else choose(query, self.catalog)

@@ -90,6 +90,15 @@ class QueryShape:
         is_top_k = any(type(n).__name__ == "Sort" and n.get_fetch_val() for n in nodes)
         return "Join" in kinds or (is_top_k and "Aggregate" not in kinds)
 
+    @cached_property
+    def reads_every_row(self) -> bool:
+        """Whether no scan has a filter, and the query is neither the first nor some of its rows."""
+        if any(scan.filters for scans in self.scans.values() for scan in scans):
+            return False
+        kinds = set(self.kinds)
+        is_top_k = "Sort" in kinds and "Aggregate" not in kinds
+        return bool(self.scans) and not is_top_k and ("Limit" not in kinds or "Sort" in kinds)
+
     @property
     def has_order(self) -> bool:
         """Whether rows are sorted anywhere."""

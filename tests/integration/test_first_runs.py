@@ -10,6 +10,7 @@ from datafusion import col, lit
 
 import lm_datafusion as lm
 from lm_datafusion.engine import recovery
+from lm_datafusion.engine.catalog import SessionCatalog
 
 ROWS = 300_000
 QUERY = "SELECT sum(w0), sum(w1), sum(w2), sum(w3) FROM t WHERE key = 7"
@@ -93,3 +94,29 @@ def test_a_reader_that_fails_is_not_tried_again(session, monkeypatch):
     found = paths(session, lambda: session.sql(QUERY, options).collect(), 2)
     assert found == ["native", "native"]
     assert len(calls) == count
+
+
+@pytest.mark.parametrize(
+    ("query", "is_listed"),
+    [
+        ("SELECT sum(w0) FROM t", False),
+        ("SELECT key, count(*) AS c FROM t GROUP BY key ORDER BY c LIMIT 3", False),
+        ("SELECT a.w0 FROM t a JOIN t b ON a.key = b.key AND a.w0 = b.w1", False),
+        ("SELECT sum(w0) FROM t WHERE key = 7", True),
+        ("SELECT * FROM t ORDER BY w0 LIMIT 3", True),
+        ("SELECT key, count(*) FROM t GROUP BY key LIMIT 3", True),
+    ],
+)
+def test_files_are_not_listed_for_a_first_run_that_cannot_be_narrowed(
+    session, query, is_listed, monkeypatch
+):
+    listed = []
+    table_of = SessionCatalog.parquet_table
+    monkeypatch.setattr(
+        SessionCatalog, "parquet_table", lambda *given: listed.append(0) or table_of(*given)
+    )
+    session.sql(query).collect()
+    assert bool(listed) == is_listed
+    (report,) = session.scan_reports()
+    assert (report.table, report.files) == ("t", 1)
+    assert report.bytes_total > 0

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 NAME = "late"
 # The share of DataFusion's cost that our scan may have where dynamic filters could narrow its scan.
 DYNAMIC_FILTERS = 0.5
+NO_FILTER = "no filter to apply early"
 _FIRST_RUN = "a short query that runs for the first time: nothing is known of its filters"
 
 
@@ -52,7 +53,7 @@ def offer(query: Query) -> Offer | Declined:
 
 
 def _access(query: Query, use: TableUse) -> tuple[TableAccess, ScanCost | None]:
-    reason = why_not(use) or ("" if use.filters else "no filter to apply early")
+    reason = why_not(use) or ("" if use.filters else NO_FILTER)
     if reason:
         return native_access(use, reason), None
     try:
