@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lm_datafusion.engine.cost import PAYS
-from lm_datafusion.engine.offer import Declined, Offer, Query
+from lm_datafusion.engine.offer import Declined, Offer
 from lm_datafusion.engine.paths import any_rows, late, native, some_groups, top_k
 
 if TYPE_CHECKING:
     from lm_datafusion.engine.catalog import SessionCatalog
     from lm_datafusion.engine.offer import Path
+    from lm_datafusion.engine.query import Query
     from lm_datafusion.engine.shape import QueryShape
 
 _PATHS: tuple[Path, ...] = (late.offer, top_k.offer, any_rows.offer, some_groups.offer)

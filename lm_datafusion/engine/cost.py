@@ -40,7 +40,7 @@ from lm_datafusion.storage import LocalStorage
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from lm_datafusion.engine.offer import TableUse
+    from lm_datafusion.engine.query import TableUse
     from lm_datafusion.plan import ReadPlan
 
 _NS = 1e-9

@@ -1,7 +1,7 @@
-"""What an access path looks at, and what it offers.
+"""What an access path offers.
 
-In: the shape of a query and its Parquet tables. Out: an `Offer`: what running the query on a path
-would cost, why, and the datasets it would run over.
+In: a query. Out: an `Offer`: what running the query on a path would cost, why, and the datasets it
+would run over.
 
 Invariant: an offer reads footers, indexes and at most a few pages; it runs nothing. Whatever its
 cost says, it gives the rows of the query.
@@ -11,98 +11,15 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
-
-import pyarrow as pa
-
-from lm_datafusion.engine.conjuncts import to_conjuncts
-from lm_datafusion.engine.fallible import can_fail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from datafusion import Expr
-
     from lm_datafusion.dataset import LateDataset
-    from lm_datafusion.engine.parquet_table import ParquetTable, TableName
-    from lm_datafusion.engine.shape import QueryShape
-    from lm_datafusion.options import AccessPath, ScanOptions
-    from lm_datafusion.predicate.conjunct import Conjunct
-
-
-@dataclass(frozen=True)
-class TableUse:
-    """What a query asks of one Parquet table.
-
-    Attributes:
-        table: The table.
-        alias: What the query calls it.
-        filters: What all rows have to meet, as DataFusion has it.
-        columns: Columns that the query needs of it.
-        options: How it is scanned.
-    """
-
-    table: ParquetTable
-    alias: str
-    filters: tuple[Expr, ...]
-    columns: tuple[str, ...]
-    options: ScanOptions
-
-    @property
-    def name(self) -> TableName:
-        """The table's name, as the plan has it."""
-        return self.table.name
-
-    @cached_property
-    def conjuncts(self) -> tuple[Conjunct, ...]:
-        """The filters that our scan can apply."""
-        return to_conjuncts(self.filters, self.table.printed_names, self.table.schema)
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether those are all filters."""
-        return len(self.conjuncts) == len(self.filters)
-
-    def equates_floats(self) -> bool:
-        """Whether a filter says that a floating point column equals something."""
-        schema = self.table.schema
-        return any(
-            pa.types.is_floating(schema.field(operand.to_variant().name()).type)
-            for expression in self.filters
-            if expression.variant_name() == "BinaryExpr"
-            and expression.rex_call_operator() in ("=", "IS NOT DISTINCT FROM")
-            for operand in expression.rex_call_operands()
-            if operand.variant_name() == "Column"
-        )
-
-    def can_fail(self) -> bool:
-        """Whether evaluating a filter may raise on some value."""
-        return can_fail(self.filters, self.table.schema)
-
-
-@dataclass(frozen=True)
-class Query:
-    """A query, as access paths look at it.
-
-    Attributes:
-        shape: What it asks of its tables.
-        uses: What it asks of each Parquet table.
-        is_new: Whether the session has not run it before.
-        can_repeat: Whether it can be run again if a path gives up.
-    """
-
-    shape: QueryShape
-    uses: tuple[TableUse, ...]
-    is_new: bool = False
-    can_repeat: bool = True
-
-    @property
-    def only_use(self) -> TableUse | None:
-        """The table of a query that scans one Parquet table, once, and nothing else."""
-        if len(self.uses) != 1 or list(self.shape.scans) != [self.uses[0].name]:
-            return None
-        return self.uses[0] if len(self.shape.scans[self.uses[0].name]) == 1 else None
+    from lm_datafusion.engine.parquet_table import TableName
+    from lm_datafusion.engine.query import Query, TableUse
+    from lm_datafusion.options import AccessPath
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

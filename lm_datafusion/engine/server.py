@@ -19,14 +19,12 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from lm_datafusion.engine.catalog import ANONYMOUS, SessionCatalog
 from lm_datafusion.engine.choose import Choice, choose, only_native
 from lm_datafusion.engine.explain import explain_frame, explain_statement
-from lm_datafusion.engine.listing import scanned_files
-from lm_datafusion.engine.offer import Query, TableUse
 from lm_datafusion.engine.paths import native
 from lm_datafusion.engine.paths.late import NO_FILTER
 from lm_datafusion.engine.plan_cache import PlanCache, PlannedQuery
+from lm_datafusion.engine.query import CATALOG_CHANGED, Query, table_uses, why_only_the_frame
 from lm_datafusion.engine.recovery import attempt, watched, watched_streams
 from lm_datafusion.engine.run_reports import RunReports
 from lm_datafusion.engine.shape import QueryShape
@@ -40,21 +38,19 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
     from datafusion import DataFrame
 
+    from lm_datafusion.engine.catalog import SessionCatalog
     from lm_datafusion.engine.explanation import ScanExplanation
     from lm_datafusion.engine.frame import LateDataFrame
     from lm_datafusion.engine.offer import Offer
-    from lm_datafusion.engine.parquet_table import ParquetTable, TableName
+    from lm_datafusion.engine.parquet_table import TableName
     from lm_datafusion.engine.plan_cache import Key
     from lm_datafusion.metrics import ScanReport
     from lm_datafusion.options import ScanOptions
 
-# Larger frames without a text are not sent through Substrait: it recurses.
-MOST_NODES = 200
 _STREAMS = frozenset({"execute_stream", "execute_stream_partitioned", "__arrow_c_stream__"})
 # Streams that cannot begin again on another frame: their consumers hold on to them.
 _HANDED_OUT = _STREAMS - {"execute_stream"}
 _ERRORS_KEPT = 16
-_CHANGED = "the catalog has changed since the frame was planned"
 
 
 class QueryServer:
@@ -148,7 +144,8 @@ class QueryServer:
         offer = choice.best
         if offer.is_native:
             self._thread.run = RunReports(offer, self._list_later(frame, choice))
-            return PlannedQuery(offer=offer, frame=frame.native, shape=choice.shape)
+            planned = PlannedQuery(offer=offer, frame=frame.native, shape=choice.shape)
+            return self._optimized(planned) if self._can_keep(frame, planned) else planned
         run = RunReports(offer)
         chosen = offer.datasets() if runs else offer.previews()
         datasets = watched(chosen, run.of, run.errors, offer.most_rows)
@@ -165,7 +162,7 @@ class QueryServer:
             if access.late is not None and shape.is_filtered_as(access.use):
                 datasets[access.use.name].applies_all()
         if not self.catalog.is_now(frame.version):
-            raise LateError(_CHANGED)
+            raise LateError(CATALOG_CHANGED)
         self._thread.run = run
         return PlannedQuery(
             offer=offer,
@@ -224,28 +221,32 @@ class QueryServer:
         if planned.is_kept:
             self._plans.put(key, frame.version, planned)
             return
-        is_whole = len(planned.offer.tables) == len(shape.scans) > 0
         # What the run has measured, or the next will, makes a better choice than a guess.
-        if is_whole and not planned.offer.is_guess and shape.is_repeatable:
-            if self.catalog.calls_user_function(shape.logical.display_indent()):
-                return
-            kept = dataclasses.replace(planned, frame=self._repeated(planned), is_kept=True)
-            self._plans.put(key, frame.version, kept)
+        if not planned.offer.is_guess and self._can_keep(frame, planned):
+            self._plans.put(key, frame.version, dataclasses.replace(planned, is_kept=True))
 
-    def _repeated(self, planned: PlannedQuery) -> DataFrame:
-        """What runs the next time: a frame that is optimized already, as DataFusion's PREPARE."""
-        if not planned.offer.is_native or planned.shape is None:
-            return planned.frame
-        again = self.catalog.context.create_dataframe_from_logical_plan(planned.shape.plan)
+    def _can_keep(self, frame: LateDataFrame, planned: PlannedQuery) -> bool:
+        """Whether an optimized plan means what the query means, now and the next time."""
+        shape = planned.shape
+        if self._key(frame) is None or shape is None or not shape.is_repeatable:
+            return False
+        is_whole = len(planned.offer.tables) == len(shape.scans) > 0
+        return is_whole and not self.catalog.calls_user_function(shape.printed)
+
+    def _optimized(self, planned: PlannedQuery) -> PlannedQuery:
+        """DataFusion's own frame, optimized already: choosing needed that plan anyway."""
+        assert planned.shape is not None
+        made = self.catalog.context.create_dataframe_from_logical_plan(planned.shape.plan)
         # Optimizing a plan may change types and nullability of what it gives.
-        return again if _has_schema_of(again, planned.frame) else planned.frame
+        is_same = _has_schema_of(made, planned.frame)
+        return dataclasses.replace(planned, frame=made) if is_same else planned
 
     def _list_later(self, frame: LateDataFrame, choice: Choice) -> Callable[[], Offer] | None:
         """Finds the tables of a query whose choice did not depend on them."""
         shape, reason = choice.shape, choice.best.reason
         if shape is None or choice.best.tables:
             return None
-        return lambda: native.offer(self._uses(frame, shape), reason)
+        return lambda: native.offer(table_uses(frame, shape, self.catalog, self._options), reason)
 
     def choose(
         self, frame: LateDataFrame, *, runs: bool = False, can_repeat: bool = True
@@ -265,64 +266,21 @@ class QueryServer:
             is_new = not self._plans.has_run(_printed(frame, shape))
             if runs and is_new and shape.reads_every_row:
                 return only_native(Query(shape, (), is_new=True), NO_FILTER)
-            query = Query(shape, self._uses(frame, shape), is_new=is_new, can_repeat=can_repeat)
-            reason = self._why_native(frame, query)
+            query = Query(
+                shape,
+                table_uses(frame, shape, self.catalog, self._options),
+                is_new=is_new,
+                can_repeat=can_repeat,
+            )
+            reason = why_only_the_frame(frame, query, self.catalog)
             return only_native(query, reason) if reason else choose(query, self.catalog)
         except Exception as error:  # noqa: BLE001 the frame itself says what is wrong, if anything
             return only_native(query, str(error))
 
-    def _uses(self, frame: LateDataFrame, shape: QueryShape) -> tuple[TableUse, ...]:
-        found = []
-        names = [self.catalog.full_name(name) for name in shape.scans]
-        for name in shape.scans:
-            table = self._table(frame, name)
-            # A table under two names (t, public.t) has filters that cannot be compared.
-            if table is not None and names.count(self.catalog.full_name(name)) == 1:
-                use = TableUse(
-                    table=table,
-                    alias=shape.alias_of(name),
-                    filters=tuple(shape.filters_of(name)),
-                    columns=shape.columns_of(name),
-                    options=self._options_of(frame, name),
-                )
-                found.append(use)
-        return tuple(found)
-
-    def _table(self, frame: LateDataFrame, name: TableName) -> ParquetTable | None:
-        if name != (ANONYMOUS,):
-            return self.catalog.parquet_table(name)
-        return None if frame.source is None else self.catalog.listed(name, frame.source)
-
-    def _options_of(self, frame: LateDataFrame, name: TableName) -> ScanOptions:
-        chosen = frame.scan_options or self.catalog.options_of(name) or self._options
-        if chosen.threads is not None:
-            return chosen
-        return chosen.with_changes(threads=self.catalog.target_partitions)
-
-    def _why_native(self, frame: LateDataFrame, query: Query) -> str:
-        """Why only the frame itself is sure to mean what it meant; empty if others are, too."""
-        if not query.uses:
-            return "no Parquet table of local files"
-        if not self.catalog.is_now(frame.version):
-            return _CHANGED
-        if frame.statement is None and query.shape.node_count > MOST_NODES:
-            return "the frame is large"
-        if self.catalog.is_shared and not self._reads_files_of(frame, query):
-            return "names may have changed since the frame was planned"
-        return ""
-
-    def _reads_files_of(self, frame: LateDataFrame, query: Query) -> bool:
-        """Whether a frame reads just the files that names mean now."""
-        bound = scanned_files(frame.native.execution_plan(), self.catalog.context)
-        named = [use.table.files for use in query.uses for _ in query.shape.scans[use.name]]
-        return None not in bound and sorted(map(sorted, named)) == sorted(
-            sorted(files) for files in bound if files is not None
-        )
-
 
 def _printed(frame: LateDataFrame, shape: QueryShape) -> str:
     """What tells a query from others, well enough to know whether it has run before."""
-    return shape.logical.display_indent() if frame.statement is None else frame.statement.text
+    return shape.printed if frame.statement is None else frame.statement.text
 
 
 def _has_schema_of(frame: DataFrame, other: DataFrame) -> bool:

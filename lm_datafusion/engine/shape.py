@@ -25,13 +25,13 @@ from lm_datafusion.predicate import evaluator
 from lm_datafusion.predicate.volatility import STABLE_FUNCTIONS, VOLATILE_FUNCTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     import pyarrow as pa
     from datafusion import Expr, LogicalPlan
 
-    from lm_datafusion.engine.offer import TableUse
     from lm_datafusion.engine.parquet_table import TableName
+    from lm_datafusion.engine.query import TableUse
 
 _SCAN_LINE = re.compile(r"^\s*TableScan: ", re.MULTILINE)
 _OUTER_JOIN = re.compile(r"(?:Left|Right|Full) Join: ")
@@ -63,7 +63,7 @@ class QueryShape:
     @cached_property
     def scans(self) -> dict[TableName, list[PlannedScan]]:
         """The scans by table name; none if one is where Python cannot look."""
-        return planned_scans(self.plan)
+        return planned_scans(self.plan, self._everything)
 
     @cached_property
     def nodes(self) -> list[Any]:
@@ -83,9 +83,18 @@ class QueryShape:
         return [type(node).__name__ for node in self.nodes]
 
     @cached_property
+    def printed(self) -> str:
+        """The query as it was written, printed."""
+        return self.logical.display_indent()
+
+    @cached_property
+    def _everything(self) -> list[Any]:
+        return list(_variants(self.plan))
+
+    @cached_property
     def has_dynamic_filters(self) -> bool:
         """Whether DataFusion may narrow its own scans while they run: by a join, or a top-k."""
-        nodes = list(_variants(self.plan))
+        nodes = self._everything
         kinds = {type(node).__name__ for node in nodes}
         is_top_k = any(type(n).__name__ == "Sort" and n.get_fetch_val() for n in nodes)
         return "Join" in kinds or (is_top_k and "Aggregate" not in kinds)
@@ -102,23 +111,23 @@ class QueryShape:
     @property
     def has_order(self) -> bool:
         """Whether rows are sorted anywhere."""
-        kinds = {type(node).__name__ for node in _variants(self.plan)}
+        kinds = {type(node).__name__ for node in self._everything}
         return not kinds.isdisjoint({"Sort", "WindowExpr", "Window"})
 
     @property
     def asks_for_time(self) -> bool:
         """Whether it calls `now()` and the like: a second plan would be of another moment."""
-        return _CLOCK.search(self.logical.display_indent()) is not None
+        return not self.is_repeatable and _CLOCK.search(self.printed) is not None
 
-    @property
+    @cached_property
     def is_repeatable(self) -> bool:
         """Whether a plan that is kept means the same the next time."""
-        return _UNSTEADY.search(self.logical.display_indent()) is None
+        return _UNSTEADY.search(self.printed) is None
 
     @property
     def node_count(self) -> int:
         """How large the query is."""
-        return self.logical.display_indent().count("\n") + 1
+        return self.printed.count("\n") + 1
 
     def narrows_outer_join(self) -> bool:
         """Whether rows of an outer join are filtered, or sorted for the first few, above it."""
@@ -171,7 +180,9 @@ class QueryShape:
         return "\n".join(line for line in lines if "TableScan: " in line)
 
 
-def planned_scans(plan: LogicalPlan) -> dict[TableName, list[PlannedScan]]:
+def planned_scans(
+    plan: LogicalPlan, variants: Iterable[Any] | None = None
+) -> dict[TableName, list[PlannedScan]]:
     """The scans of a plan by table name; a CTE that is used twice is scanned twice.
 
     Returns:
@@ -179,7 +190,7 @@ def planned_scans(plan: LogicalPlan) -> dict[TableName, list[PlannedScan]]:
         filter is known to hold for all scans of a table.
     """
     scans: dict[TableName, list[PlannedScan]] = {}
-    for variant in _variants(plan):
+    for variant in _variants(plan) if variants is None else variants:
         if type(variant).__name__ == "TableScan":
             scan = PlannedScan(
                 filters=tuple(variant.filters()),

@@ -13,12 +13,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lm_datafusion.engine.cost import column_sizes, fixed_s, row_ns, scan_cost
-from lm_datafusion.engine.offer import Declined, Offer, Query, TableAccess
+from lm_datafusion.engine.offer import Declined, Offer, TableAccess
 from lm_datafusion.engine.paths.one_table import offer_for_one_table, open_dataset
 from lm_datafusion.engine.shape import are_filters_exact, can_fail_below, limit_of
 
 if TYPE_CHECKING:
-    from lm_datafusion.engine.offer import TableUse
+    from lm_datafusion.engine.query import Query, TableUse
 
 NAME = "any_rows"
 

@@ -18,12 +18,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lm_datafusion.engine.cost import SAMPLE_S, ScanCost, scan_cost
-from lm_datafusion.engine.offer import Declined, Offer, Query, TableAccess, native_access
+from lm_datafusion.engine.offer import Declined, Offer, TableAccess, native_access
 from lm_datafusion.engine.paths.one_table import open_dataset, why_not
 from lm_datafusion.errors import LateError
 
 if TYPE_CHECKING:
-    from lm_datafusion.engine.offer import TableUse
+    from lm_datafusion.engine.query import Query, TableUse
 
 NAME = "late"
 # The share of DataFusion's cost that our scan may have where dynamic filters could narrow its scan.

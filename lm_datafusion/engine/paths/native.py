@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lm_datafusion.engine.offer import Offer, native_access
 
 if TYPE_CHECKING:
-    from lm_datafusion.engine.offer import TableUse
+    from lm_datafusion.engine.query import TableUse
 
 NAME = "native"
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from lm_datafusion.engine.offer import Declined, Offer, Query
+from lm_datafusion.engine.offer import Declined, Offer
 from lm_datafusion.errors import LateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lm_datafusion.dataset import LateDataset
-    from lm_datafusion.engine.offer import TableUse
+    from lm_datafusion.engine.query import Query, TableUse
 
 Wanted = TypeVar("Wanted")
 # Tables of fewer bytes are read before a choice pays.
@@ -40,12 +40,14 @@ def offer_for_one_table(
         mismatch: Why the path declines any other.
     """
     use = query.only_use
-    wanted = None if use is None else match(query, use)
-    if use is None or wanted is None:
+    if use is None:
         return Declined(name, mismatch)
     reason = why_not(use)
     if reason:
         return Declined(name, reason)
+    wanted = match(query, use)
+    if wanted is None:
+        return Declined(name, mismatch)
     try:
         return make(query, use, wanted)
     except LateError as error:

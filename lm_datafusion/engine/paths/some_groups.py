@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from lm_datafusion.engine.cost import ScanCost, column_sizes, scan_cost
 from lm_datafusion.engine.fallible import can_fail
-from lm_datafusion.engine.offer import Declined, Offer, Query, TableAccess
+from lm_datafusion.engine.offer import Declined, Offer, TableAccess
 from lm_datafusion.engine.paths.one_table import offer_for_one_table, open_dataset
 from lm_datafusion.engine.shape import (
     are_filters_exact,
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lm_datafusion.dataset import LateDataset
-    from lm_datafusion.engine.offer import TableUse
     from lm_datafusion.engine.parquet_table import TableName
+    from lm_datafusion.engine.query import Query, TableUse
 
 NAME = "some_groups"
 # With more groups than these, the list of keys costs more than it saves.

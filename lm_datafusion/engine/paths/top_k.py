@@ -24,7 +24,7 @@ from lm_datafusion.engine.cost import (
     row_ns,
     scan_cost,
 )
-from lm_datafusion.engine.offer import Declined, Offer, Query, TableAccess
+from lm_datafusion.engine.offer import Declined, Offer, TableAccess
 from lm_datafusion.engine.paths.one_table import offer_for_one_table, open_dataset
 from lm_datafusion.engine.shape import are_filters_exact, can_fail_below, column_below
 from lm_datafusion.plan import FirstRows
@@ -32,7 +32,7 @@ from lm_datafusion.scan.keys.sort_values import has_sort_values
 from lm_datafusion.scan.planning.visit_estimate import estimate_visits
 
 if TYPE_CHECKING:
-    from lm_datafusion.engine.offer import TableUse
+    from lm_datafusion.engine.query import Query, TableUse
     from lm_datafusion.scan.planning.visit_estimate import VisitEstimate
 
 NAME = "top_k"

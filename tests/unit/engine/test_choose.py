@@ -10,7 +10,8 @@ import pytest
 import lm_datafusion as lm
 from lm_datafusion.engine import choose as module
 from lm_datafusion.engine.choose import choose
-from lm_datafusion.engine.offer import Declined, Offer, Query, TableAccess, TableUse
+from lm_datafusion.engine.offer import Declined, Offer, TableAccess
+from lm_datafusion.engine.query import Query, TableUse
 from lm_datafusion.engine.shape import QueryShape
 
 

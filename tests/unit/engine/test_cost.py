@@ -10,7 +10,7 @@ import pytest
 import lm_datafusion as lm
 from lm_datafusion.engine import cost
 from lm_datafusion.engine.catalog import SessionCatalog
-from lm_datafusion.engine.offer import TableUse
+from lm_datafusion.engine.query import TableUse
 from lm_datafusion.engine.shape import QueryShape
 from lm_datafusion.scan.memory.step_history import STEPS
 from tests.eager import eager
