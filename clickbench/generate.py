@@ -131,17 +131,17 @@ def generate(
     parameters = {
         "rows": rows, "seed": seed, "layout": layout, "files": len(tasks), "model": MODEL_VERSION,
     }  # fmt: skip
-    place = Workplace(folder)
-    done_before = place.manifest()
+    workplace = Workplace(folder)
+    done_before = workplace.manifest()
     if done_before is not None and done_before["parameters"] == parameters:
         return done_before
-    done = place.begin(parameters)
+    done = workplace.begin(parameters)
     missing = [task for task in tasks if task.name not in done]
     if missing:
-        with Progress(rows, place.rows_made):
+        with Progress(rows, workplace.rows_made):
             made = run_tasks(make_file, missing, cores)
         done |= {entry.name: entry for entry in made}
-    return place.finish(parameters, [done[task.name] for task in tasks])
+    return workplace.finish(parameters, [done[task.name] for task in tasks])
 
 
 def plan_files(rows: int, folder: str, *, layout: str, seed: int, files: int) -> list[FileTask]:
@@ -158,11 +158,11 @@ def plan_files(rows: int, folder: str, *, layout: str, seed: int, files: int) ->
 
 def make_file(task: FileTask) -> FileEntry:
     """Makes one file, its entry, and notes of progress on the way; runs on a worker."""
-    place = Workplace(task.folder)
+    workplace = Workplace(task.folder)
     plan = make_plan(task.rows, task.seed)
     checksums: list[str] = []
-    path = place.path(task.name)
-    write_file(_noted_blocks(task, place, checksums), path, task.layout)
+    path = workplace.path(task.name)
+    write_file(_noted_blocks(task, workplace, checksums), path, task.layout)
     first_row, _ = plan.block_range(task.first_block)
     _, last_row = plan.block_range(task.last_block - 1)
     entry = FileEntry(
@@ -173,11 +173,11 @@ def make_file(task: FileTask) -> FileEntry:
         checksum=file_checksum(path),
         block_checksums=checksums,
     )
-    place.finish_file(entry)
+    workplace.finish_file(entry)
     return entry
 
 
-def _noted_blocks(task: FileTask, place: Workplace, checksums: list[str]) -> Iterator[pa.Table]:
+def _noted_blocks(task: FileTask, workplace: Workplace, checksums: list[str]) -> Iterator[pa.Table]:
     """The blocks of a file; each is noted when it is made."""
     from clickbench.model.hits import block_checksum, generate_block
 
@@ -187,5 +187,5 @@ def _noted_blocks(task: FileTask, place: Workplace, checksums: list[str]) -> Ite
         table = generate_block(plan, block)
         checksums.append(block_checksum(table))
         made += table.num_rows
-        place.note_progress(task.name, made)
+        workplace.note_progress(task.name, made)
         yield table

@@ -130,33 +130,33 @@ def ingest(
         "from": [[path, os.path.getsize(path)] for path in sources],
         "layout": layout,
     }
-    place = Workplace(folder)
-    finished = place.manifest()
+    workplace = Workplace(folder)
+    finished = workplace.manifest()
     if finished is not None and finished["parameters"] == parameters:
         return finished
-    done = place.begin(parameters)
-    tasks = _plan(place, sources, layout, cores or os.cpu_count() or 1)
+    done = workplace.begin(parameters)
+    tasks = _plan(workplace, sources, layout, cores or os.cpu_count() or 1)
     missing = [task for task in tasks if task.name not in done]
     if missing:
-        with Progress(_expected_rows(tasks), place.rows_made):
+        with Progress(_expected_rows(tasks), workplace.rows_made):
             made = run_tasks(ingest_piece, missing, cores)
         done |= {entry.name: entry for entry in made}
-    return _finish(place, parameters, [done[task.name] for task in tasks])
+    return _finish(workplace, parameters, [done[task.name] for task in tasks])
 
 
-def _plan(place: Workplace, sources: list[str], layout: str, cores: int) -> list[IngestTask]:
+def _plan(workplace: Workplace, sources: list[str], layout: str, cores: int) -> list[IngestTask]:
     pieces: list[Piece] = []
     for path in sources:
         if path.endswith(".parquet"):
             pieces += parquet_pieces(path)
             check_schema(path)
         elif path.endswith(".gz"):
-            pieces += unpack(path, place.work("unpacked"))
+            pieces += unpack(path, workplace.work("unpacked"))
         else:
             pieces += text_pieces(path, cores, lambda cuts: run_tasks(count_breaks, cuts, cores))
     return [
         IngestTask(
-            place.folder, f"hits_{number:03}.parquet", f"_rejected_{number:03}.jsonl", layout, piece
+            workplace.folder, f"hits_{number:03}.parquet", f"_rejected_{number:03}.jsonl", layout, piece
         )
         for number, piece in enumerate(pieces)
     ]  # fmt: skip
@@ -172,7 +172,7 @@ def _expected_rows(tasks: list[IngestTask]) -> int:
 
 
 def _finish(
-    place: Workplace, parameters: dict[str, Any], entries: list[FileEntry]
+    workplace: Workplace, parameters: dict[str, Any], entries: list[FileEntry]
 ) -> dict[str, Any]:
     rejected: Counter[str] = Counter()
     repaired: Counter[str] = Counter()
@@ -184,7 +184,7 @@ def _finish(
     for entry in entries:
         placed.append(FileEntry(**{**vars(entry), "first_row": row}))
         row += entry.rows
-    return place.finish(
+    return workplace.finish(
         parameters, placed,
         rejected_rows=rejected.total(), rejected=dict(rejected), repaired=dict(repaired),
     )  # fmt: skip
@@ -201,12 +201,12 @@ class _Intake:
 
     def tables(self) -> Iterator[pa.Table]:
         """The rows that fit, batch by batch."""
-        place = Workplace(self._task.folder)
+        workplace = Workplace(self._task.folder)
         batches = self._text() if self._task.piece.is_text else self._parquet()
         for conformed in batches:
             self.repaired.update(conformed.repaired)
             self.rows_out += conformed.table.num_rows
-            place.note_progress(self._task.name, self.rows_in)
+            workplace.note_progress(self._task.name, self.rows_in)
             if conformed.table.num_rows:
                 yield conformed.table
 
@@ -258,8 +258,8 @@ def ingest_piece(task: IngestTask) -> FileEntry:
     """
     from clickbench.model.hits import block_checksum
 
-    place = Workplace(task.folder)
-    path, rejected_path = place.path(task.name), place.path(task.rejected_name)
+    workplace = Workplace(task.folder)
+    path, rejected_path = workplace.path(task.name), workplace.path(task.rejected_name)
     waiting = f"{rejected_path}.{os.getpid()}.writing"
     checksums = []
     with open(waiting, "w", encoding="utf-8") as rejects:
@@ -291,5 +291,5 @@ def ingest_piece(task: IngestTask) -> FileEntry:
         rejected=dict(intake.rejected),
         repaired=dict(intake.repaired),
     )
-    place.finish_file(entry)
+    workplace.finish_file(entry)
     return entry

@@ -178,12 +178,12 @@ def _pruning(data: dict[str, Any], word: str) -> str:
     found = {
         name: pruned_of(part, word, row_groups) for name, part in sorted(data["queries"].items())
     }
-    told = {name: pruned for name, pruned in found.items() if pruned is not None}
+    known = {name: pruned for name, pruned in found.items() if pruned is not None}
     head = f"<h2>What {html.escape(word)} did not read</h2>"
-    if not told:
+    if not known:
         return f"{head}<p class='soft'>It does not tell.</p>"
     legend = "".join(f'<li><i class="p{i}"></i>{level}</li>' for i, level in enumerate(_LEVELS))
-    rows = "".join(_pruning_row(name, pruned) for name, pruned in told.items())
+    rows = "".join(_pruning_row(name, pruned) for name, pruned in known.items())
     return (
         f"{head}<p class='soft'>Row groups by the level that dropped them. Beside the bar: the"
         " reader, how many row groups of all it read, and how many pages of those it skipped.</p>"

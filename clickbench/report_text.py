@@ -220,13 +220,13 @@ def _pruning(data: dict[str, Any], word: str) -> str:
 
 
 def _remembered(data: dict[str, Any], word: str) -> str:
-    """What an engine's condition cache held after each query, if it told."""
-    told = {
+    """What an engine's condition cache held after each query, if it says so."""
+    counts = {
         name: (part["engines"][word].get("pruned") or {}).get("condition_cache_bytes")
         for name, part in sorted(data["queries"].items())
         if word in part["engines"]
     }
-    held = [f"{name} {size(count)}" for name, count in told.items() if count is not None]
+    held = [f"{name} {size(count)}" for name, count in counts.items() if count is not None]
     return f"Condition cache of {word} after a query: {', '.join(held)}" if held else ""
 
 

@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cold",
         action="store_true",
-        help="before each run, open the engine anew and drop the files from the page cache",
+        help="before each run, open the engine again and drop the files from the page cache",
     )
     parser.add_argument(
         "--restart",

@@ -7,7 +7,7 @@ the machine for a while disturbs all alike, and nobody always runs first; every 
 turned around, so that nobody always runs after the same engine. Before the first repeat each
 engine runs some times untimed, in turns, too (the first run of a new process is kept, apart from
 the others); cold runs instead begin with an engine that was
-opened anew and files the system has forgotten. After the last repeat each engine tells what it
+opened again and files the system has forgotten. After the last repeat each engine tells what it
 pruned, for which some run the query in another way, and the answers of all runs are judged.
 
 Invariant: a run that is in the file is not made again, and the file has every run that ended.

@@ -128,7 +128,7 @@ class _Sampler:
 
 
 def _forget_peak(pid: int) -> bool:
-    """Makes Linux start a process's VmHWM anew; whether that worked."""
+    """Makes Linux start a process's VmHWM again; whether that worked."""
     try:
         with open(f"/proc/{pid}/clear_refs", "w", encoding="ascii") as file:
             file.write("5")

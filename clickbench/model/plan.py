@@ -202,8 +202,8 @@ def _displace(order: list[int], noise: Noise, movable: list[int]) -> list[int]:
     picks = noise.below("displaced", np.arange(_DISPLACED, dtype=np.uint64), len(movable))
     for number, pick in enumerate(dict.fromkeys(picks.tolist())):
         segment = movable[pick]
-        place = order.index(segment)
-        order.insert(min(place + 5 + number, len(order) - 1), order.pop(place))
+        index = order.index(segment)
+        order.insert(min(index + 5 + number, len(order) - 1), order.pop(index))
     return order
 
 
@@ -262,11 +262,11 @@ def _cut(total: int, counter: Integers, date: Integers, sizes: Integers) -> Piec
             cuts.append((size, 0.0, 1.0, -1, segment))
             continue
         fixed = min(_fixed_rows(total)[user], size)
-        place = quantile_of_user(FIXED_USERS[user])
-        before = int(place * (size - fixed))
-        cuts.append((before, 0.0, place, -1, segment))
-        cuts.append((fixed, place, place, user, segment))
-        cuts.append((size - fixed - before, place, 1.0, -1, segment))
+        quantile = quantile_of_user(FIXED_USERS[user])
+        before = int(quantile * (size - fixed))
+        cuts.append((before, 0.0, quantile, -1, segment))
+        cuts.append((fixed, quantile, quantile, user, segment))
+        cuts.append((size - fixed - before, quantile, 1.0, -1, segment))
     cuts = [cut for cut in cuts if cut[0] > 0]
     rows, low, high, fixed_, segments = (np.array(part) for part in zip(*cuts, strict=True))
     return Pieces(
