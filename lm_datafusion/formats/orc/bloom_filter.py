@@ -7,8 +7,9 @@ text and bytes with the 64-bit form of Murmur3. Bit i of k is chosen by the sum 
 times the upper half of the hash.
 
 Traps: filters of kind BLOOM_FILTER hash text in the encoding of the writer's machine; C++ writers
-up to 1.6.11, and 1.7.0, leave values out. Neither is used. Decimals, timestamps and CHAR are hashed
-in forms that depend on the writer, and zeros of floats have two forms: not asked.
+up to 1.6.11, and 1.7.0, leave values out. Neither is used. Filters of bytes are not asked: C++
+writers to this day overwrite the values before they hash them. Neither are decimals, timestamps and
+CHAR, which are hashed in forms that depend on the writer, and zeros of floats, which have two.
 
 Invariant: False only if no value of the row group has the hash.
 """
@@ -37,7 +38,7 @@ _64_BITS: Final = (1 << 64) - 1
 _SEED: Final = 104_729
 _MOST_HASHES: Final = 64
 _MENDED: Final = ((1, 6, 12), (1, 7, 1))
-_INTEGERS = (TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG)
+_INTEGERS = (TypeKind.SHORT, TypeKind.INT, TypeKind.LONG)
 _BYTES = (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.BINARY)
 
 

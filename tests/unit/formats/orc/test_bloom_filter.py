@@ -94,6 +94,7 @@ def test_who_is_trusted(writer, version, is_trusted):
         (pa.scalar(-0.0), TypeKind.DOUBLE, pa.float64()),
         (pa.scalar(float("nan")), TypeKind.DOUBLE, pa.float64()),
         (pa.scalar(1.5), TypeKind.FLOAT, pa.float32()),
+        (pa.scalar(1, pa.int8()), TypeKind.BYTE, pa.int8()),
         (pa.scalar("a"), TypeKind.CHAR, pa.string()),
         (pa.scalar(None, pa.int64()), TypeKind.LONG, pa.int64()),
         (pa.scalar(1, pa.timestamp("ns")), TypeKind.TIMESTAMP, pa.timestamp("ns")),
