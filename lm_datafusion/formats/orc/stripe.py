@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from lm_datafusion.formats.orc.damage import named_damage
 from lm_datafusion.formats.orc.messages import StripeFooter
 from lm_datafusion.formats.orc.spec import VALUE_STREAMS, EncodingKind, StreamKind
@@ -127,8 +129,12 @@ class StripeBytes:
     def prefetch(self, ranges: Iterable[ByteRange]) -> None:
         """Fetches ranges, neighbours together."""
         wanted = coalesce((r for r in ranges if r.length), gap_bytes=_GAP_BYTES)
-        found = self._file.fetch_ranges(wanted)
-        self._parts += [(r.offset, memoryview(d)) for r, d in zip(wanted, found, strict=True)]
+        target = np.empty(sum(r.length for r in wanted), np.uint8).data
+        self._file.fetch_into(wanted, target)
+        position = 0
+        for found in wanted:
+            self._parts.append((found.offset, target[position : position + found.length]))
+            position += found.length
 
     def view(self, start: int, stop: int) -> memoryview:
         """The bytes from `start` to `stop`."""

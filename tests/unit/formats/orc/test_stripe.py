@@ -78,6 +78,9 @@ class CountingFile:
         self.fetched += ranges
         return [self.data[r.offset : r.stop] for r in ranges]
 
+    def fetch_into(self, ranges, target):
+        target[:] = b"".join(self.fetch_ranges(ranges))
+
 
 def test_bytes_are_fetched_once():
     file = CountingFile(bytes(range(250)) * 400)
