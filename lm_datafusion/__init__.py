@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lm_datafusion.dataset import LateDataset as LateDataset
     from lm_datafusion.dataset import dataset as dataset
+    from lm_datafusion.dataset.orc_reader import OrcReader as OrcReader
+    from lm_datafusion.dataset.orc_reader import orc_reader as orc_reader
     from lm_datafusion.engine import LateTableFactory as LateTableFactory
     from lm_datafusion.engine import ScanExplanation as ScanExplanation
     from lm_datafusion.engine import SessionContext as SessionContext
@@ -37,6 +39,7 @@ _HOMES = {
     "LateDataset": "lm_datafusion.dataset",
     "LateError": "lm_datafusion.errors",
     "LateTableFactory": "lm_datafusion.engine",
+    "OrcReader": "lm_datafusion.dataset.orc_reader",
     "RowSelection": "lm_datafusion.selection",
     "RowSelector": "lm_datafusion.selection",
     "ScanExplanation": "lm_datafusion.engine",
@@ -48,12 +51,14 @@ _HOMES = {
     "condition_cache_bytes": "lm_datafusion.scan",
     "dataset": "lm_datafusion.dataset",
     "kernel_info": "lm_datafusion.kernels",
+    "orc_reader": "lm_datafusion.dataset.orc_reader",
 }
 
 __all__ = [
     "LateDataset",
     "LateError",
     "LateTableFactory",
+    "OrcReader",
     "RowSelection",
     "RowSelector",
     "ScanExplanation",
@@ -66,6 +71,7 @@ __all__ = [
     "condition_cache_bytes",
     "dataset",
     "kernel_info",
+    "orc_reader",
 ]
 
 

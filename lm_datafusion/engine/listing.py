@@ -18,7 +18,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lm_datafusion.engine.protobuf import as_bytes, fields, only
+from lm_datafusion.protobuf import as_bytes, fields, only
 
 if TYPE_CHECKING:
     from datafusion import ExecutionPlan, SessionContext

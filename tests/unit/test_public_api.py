@@ -21,6 +21,7 @@ def test_public_names_are_pinned():
         "LateDataset",
         "LateError",
         "LateTableFactory",
+        "OrcReader",
         "RowSelection",
         "RowSelector",
         "ScanExplanation",
@@ -33,6 +34,7 @@ def test_public_names_are_pinned():
         "condition_cache_bytes",
         "dataset",
         "kernel_info",
+        "orc_reader",
     ]
 
 

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # A module imports its own room and rooms of lines above it. Rooms on one line are neighbours
 # and do not know each other.
 ORDER = (
-    ("errors", "forks"),
+    ("errors", "forks", "protobuf"),
     ("options", "metrics", "kernels"),
     ("storage", "predicate", "selection"),
     ("pruning",),
@@ -51,6 +51,7 @@ DOORS = {
     ),
     "pyspark": ("spark/",),
     "pyarrow._parquet": ("formats/parquet/footer.py",),
+    "pyarrow.orc": ("formats/orc/decode.py",),
     "xxhash": ("formats/parquet/bloom_filter.py",),
 }
 # Where a library may be imported for type checking only.
@@ -336,6 +337,7 @@ def test_format_rule_finds():
         ("formats/parquet/decode.py", "from pyarrow._parquet import ParquetReader"),
         ("formats/parquet/decode.py", "from pyarrow import _parquet"),
         ("formats/parquet/statistics.py", "import xxhash"),
+        ("dataset/orc_reader.py", "from pyarrow import orc"),
     ],
 )
 def test_door_rule_finds(path, source):
@@ -351,6 +353,7 @@ def test_door_rule_finds(path, source):
         ("engine/session.py", "import datafusion"),
         ("formats/parquet/footer.py", "from pyarrow._parquet import ParquetReader"),
         ("scan/run.py", "import pyarrow.parquet"),
+        ("formats/orc/decode.py", "from pyarrow import orc"),
         ("scan/run.py", "import lm_datafusion.datafusion_like"),
     ],
 )
