@@ -156,7 +156,11 @@ def _plan(workplace: Workplace, sources: list[str], layout: str, cores: int) -> 
             pieces += text_pieces(path, cores, lambda cuts: run_tasks(count_breaks, cuts, cores))
     return [
         IngestTask(
-            workplace.folder, f"hits_{number:03}.parquet", f"_rejected_{number:03}.jsonl", layout, piece
+            workplace.folder,
+            f"hits_{number:03}.parquet",
+            f"_rejected_{number:03}.jsonl",
+            layout,
+            piece,
         )
         for number, piece in enumerate(pieces)
     ]  # fmt: skip
