@@ -66,6 +66,9 @@ def _nested_name(data_type: pa.DataType) -> str:
         return f"Dictionary({type_name(data_type.index_type)}, {type_name(data_type.value_type)})"
     if types.is_struct(data_type):
         return f"Struct({', '.join(map(_struct_field_name, data_type))})"
+    if types.is_map(data_type):
+        order = "sorted" if data_type.keys_sorted else "unsorted"
+        return f"Map({_struct_field_name(data_type.field(0))}, {order})"
     if not _is_list(data_type) or "'" in data_type.value_field.name:
         raise UnsupportedFeatureError(f"no SQL spelling for values of type {data_type}")
     item = f"{_field_type_name(data_type.value_field)}, field: '{data_type.value_field.name}'"
@@ -134,7 +137,9 @@ def _source_sql(scalar: pa.Scalar) -> str:
     if types.is_dictionary(data_type):
         return literal_sql(scalar.value)
     if _is_list(data_type):
-        return f"make_array({', '.join(map(literal_sql, scalar.values))})"
+        return _array_sql(scalar.values)
+    if types.is_map(data_type):
+        return f"map({_array_sql(scalar.values.field(0))}, {_array_sql(scalar.values.field(1))})"
     if types.is_struct(data_type):
         fields = (f"{quote_string(name)}, {literal_sql(value)}" for name, value in scalar.items())
         return f"named_struct({', '.join(fields)})"
@@ -155,6 +160,10 @@ def _source_sql(scalar: pa.Scalar) -> str:
     if types.is_decimal(data_type):
         return quote_string(format(scalar.as_py(), "f"))  # never 0E-7, which DataFusion refuses
     return quote_string(str(scalar.as_py()))
+
+
+def _array_sql(values: pa.Array) -> str:
+    return f"make_array({', '.join(map(literal_sql, values))})"
 
 
 _VIEW = pa.binary_view()

@@ -31,6 +31,10 @@ COLUMNS = {
     ),
     "list": (pa.array([[1], [2, None], None, []]), "[1]"),
     "words": (pa.array([["a"], ["b"], None, [None]]), "['a']"),
+    "map": (
+        pa.array([[("a", 1)], [("b", None)], None, []], pa.map_(pa.string(), pa.int64())),
+        "MAP {'a': 1}",
+    ),
     "struct": (pa.array([{"x": 1.5}, {"x": float("nan")}, None, {"x": None}]), "{x: 1.5}"),
 }
 CONDITIONS = [

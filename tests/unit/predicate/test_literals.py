@@ -61,6 +61,9 @@ SCALARS = [
     pa.scalar({"x y": 1, "it's": None}, pa.struct([("x y", pa.int8()), ("it's", pa.string())])),
     pa.scalar([{"x": ["a"]}], pa.list_(pa.struct([("x", pa.list_(pa.string()))]))),
     pa.scalar(None, pa.struct([("x", pa.int8())])),
+    pa.scalar([("a", 1), ("b", None)], pa.map_(pa.string(), pa.int8())),
+    pa.scalar([], pa.map_(pa.string(), pa.list_(pa.int8()))),
+    pa.scalar(None, pa.map_(pa.string(), pa.int8())),
 ]
 
 
@@ -82,7 +85,6 @@ def test_nan_keeps_its_sign(data_type, sign):
 @pytest.mark.parametrize(
     "scalar",
     [
-        pa.scalar([("a", 1)], pa.map_(pa.string(), pa.int8())),
         pa.scalar({'a"b': 1}),
         pa.scalar([1], pa.list_(pa.field("it's", pa.int8()))),
     ],
