@@ -237,6 +237,8 @@ def damage_file(rng: random.Random, base: BaseFile) -> tuple[bytes, str]:
 
 def _damage_region(rng: random.Random, data: bytes, base: BaseFile) -> bytes:
     """Damages bytes of one kind of structure where they stand."""
+    if not data:
+        return data
     start, stop = rng.choice(base.regions[rng.choice(list(base.regions))])
     stop = min(stop, len(data))
     if start >= stop:

@@ -15,6 +15,12 @@ from tests.property.damage import run_cases
 CASES = 2000
 
 
+def test_a_file_cut_to_nothing_can_be_damaged_further():
+    # The end is cut before byte 0, then the footer was to be changed.
+    ((_, verdict),) = run_cases(20262981, 1, workers=1)
+    assert verdict.failure is None
+
+
 @pytest.mark.timeout(600)
 def test_damaged_files_are_an_error_or_what_others_read():
     outcomes: collections.Counter[str] = collections.Counter()
