@@ -12,12 +12,11 @@ import re
 from typing import TYPE_CHECKING
 
 import datafusion
+import pyarrow as pa
 
 if TYPE_CHECKING:
     import pathlib
     from collections.abc import Iterable
-
-    import pyarrow as pa
 
 _NAME = r"(?P<name>[A-Za-z_]\w*)(?=[\s(;]|$)"
 _CREATE = re.compile(
@@ -41,12 +40,18 @@ class Replicas:
         session: The session.
         folder: Where files go.
         texts: All statements that are to come.
+        files: Files by the rows in them, which sessions share: they need not write them again.
     """
 
     def __init__(
-        self, session: datafusion.SessionContext, folder: pathlib.Path, texts: Iterable[str]
+        self,
+        session: datafusion.SessionContext,
+        folder: pathlib.Path,
+        texts: Iterable[str],
+        files: dict[bytes, bytes],
     ) -> None:
         self._session = session
+        self._files = files
         self._folder = folder
         self._originals: dict[str, object] = {}
         self._changed = {m["name"].lower() for text in texts if (m := _CHANGE.match(text))}
@@ -88,7 +93,7 @@ class Replicas:
             return None
         self._count += 1
         path = self._folder / f"{name}_{self._count}.parquet"
-        write_small(rows, path)
+        self._write_once(rows, path)
         original = self._session.table_provider(name)
         before = self._session.table(name).schema()
         self._session.deregister_table(name)
@@ -102,6 +107,17 @@ class Replicas:
             pass
         self._session.register_table(name, original)
         return None
+
+    def _write_once(self, rows: pa.Table, path: pathlib.Path) -> None:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as stream:
+            stream.write_table(rows)
+        key = sink.getvalue().to_pybytes()
+        if key in self._files:
+            path.write_bytes(self._files[key])
+            return
+        write_small(rows, path)
+        self._files[key] = path.read_bytes()
 
 
 def write_small(rows: pa.Table, path: pathlib.Path) -> None:
