@@ -9,7 +9,6 @@ from __future__ import annotations
 import glob
 import os
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from clickbench.schema import SORT_COLUMNS
+from lm_datafusion.forks import cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

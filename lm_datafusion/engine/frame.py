@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import datafusion
 
+from lm_datafusion.forks import cached_property
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -155,7 +157,7 @@ class LateDataFrame(datafusion.DataFrame):
         self.version = version
         self.source = source
 
-    @functools.cached_property
+    @cached_property
     def df(self) -> Any:
         """What DataFusion's methods work on; planned when the first of them is called."""
         return self._plan().df

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from lm_datafusion.engine.catalog import ANONYMOUS
 from lm_datafusion.engine.conjuncts import to_conjuncts
 from lm_datafusion.engine.fallible import can_fail
 from lm_datafusion.engine.listing import scanned_files
+from lm_datafusion.forks import cached_property
 
 if TYPE_CHECKING:
     from datafusion import Expr

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lm_datafusion.engine.conjuncts import to_conjuncts, to_sql
 from lm_datafusion.engine.fallible import can_fail
+from lm_datafusion.forks import cached_property
 from lm_datafusion.predicate import evaluator
 from lm_datafusion.predicate.volatility import STABLE_FUNCTIONS, VOLATILE_FUNCTIONS
 

@@ -14,6 +14,7 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lm_datafusion.forks import cached_property
 from lm_datafusion.pruning import Verdict
 from lm_datafusion.selection import RowSelection
 
@@ -38,7 +39,7 @@ class RowGroupAccess:
         """All rows of a row group; per conjunct, whether it has to be evaluated on them."""
         return _scan(row_group, row_count, undecided)
 
-    @functools.cached_property
+    @cached_property
     def open_conjuncts(self) -> tuple[bool, ...] | None:
         """Per conjunct, whether it has to be evaluated on all rows or on none.
 
@@ -49,12 +50,12 @@ class RowGroupAccess:
         )
         return tuple([rows.selects_any() for rows in self.undecided]) if is_whole else None
 
-    @functools.cached_property
+    @cached_property
     def is_skipped(self) -> bool:
         """Whether no row is left."""
         return not self.selection.selects_any()
 
-    @functools.cached_property
+    @cached_property
     def is_fully_matched(self) -> bool:
         """Whether every remaining row is known to match."""
         return not any(rows.selects_any() for rows in self.undecided)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from lm_datafusion.forks import cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -134,7 +135,7 @@ class ReadPlan:
     limit: int | None = None
     first: FirstRows | None = None
 
-    @functools.cached_property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The columns of the result."""
         return tuple(self.schema.names)

@@ -9,7 +9,6 @@ Invariant: facts belong to one `FileVersion` and never change.
 from __future__ import annotations
 
 import base64
-import functools
 import struct
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -18,6 +17,7 @@ import pyarrow as pa
 from pyarrow._parquet import ParquetReader as ParquetReader  # noqa: PLC0414 the door to it
 
 from lm_datafusion.errors import CorruptFileError, UnsupportedFeatureError
+from lm_datafusion.forks import cached_property
 from lm_datafusion.formats.parquet.chunk import ChunkFacts
 from lm_datafusion.formats.parquet.chunk_tail import (
     ChunkTail,
@@ -87,14 +87,14 @@ class FileFacts:
             )
         return count
 
-    @functools.cached_property
+    @cached_property
     def row_counts(self) -> npt.NDArray[np.int64]:
         """Rows of all row groups."""
         counts = np.array([self.row_count(n) for n in range(self.num_row_groups)], dtype=np.int64)
         counts.flags.writeable = False
         return counts
 
-    @functools.cached_property
+    @cached_property
     def column_indices(self) -> dict[str, list[int]]:
         """The top-level columns by name."""
         found: dict[str, list[int]] = {}
@@ -161,7 +161,7 @@ class FileFacts:
                 column=".".join(leaf.path),
             )
 
-    @functools.cached_property
+    @cached_property
     def _unsound_chunks(self) -> frozenset[tuple[int, int]]:
         try:
             return find_unsound_chunks(self.footer, self.elements)
@@ -195,7 +195,7 @@ class FileFacts:
         is_flat = index is not None and self.elements.leaves[index].max_repetition_level == 0
         return index if is_flat else None
 
-    @functools.cached_property
+    @cached_property
     def _leaf_indices(self) -> dict[tuple[str, ...], int]:
         # In reverse, so that the first of several leaves with one path wins.
         leaves = self.elements.leaves
@@ -205,7 +205,7 @@ class FileFacts:
         """Whether the bounds of a leaf use IEEE 754's total order."""
         return leaf in self._total_orders
 
-    @functools.cached_property
+    @cached_property
     def _total_orders(self) -> frozenset[int]:
         return find_total_orders(self.footer, self.metadata)
 
@@ -213,7 +213,7 @@ class FileFacts:
         """The Arrow type of a top-level column."""
         return self._column_types[column]
 
-    @functools.cached_property
+    @cached_property
     def _column_types(self) -> list[pa.DataType]:
         return list(self.schema.types)
 

@@ -7,10 +7,10 @@ Invariant: nothing here depends on a file, so a scan computes it once.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lm_datafusion.forks import cached_property
 from lm_datafusion.predicate.tree import (
     And,
     Comparison,
@@ -39,22 +39,22 @@ class Conjunction:
     conjuncts: tuple[BoundConjunct, ...]
     schema: pa.Schema
 
-    @functools.cached_property
+    @cached_property
     def lasting_keys(self) -> tuple[ConjunctKey, ...] | None:
         """The keys of all conjuncts, if their meaning does not change."""
         return lasting_keys(self.conjuncts, self.schema)
 
-    @functools.cached_property
+    @cached_property
     def equalities(self) -> tuple[int, ...]:
         """The conjuncts that a bloom filter can decide."""
         return tuple(i for i, c in enumerate(self.conjuncts) if _has_equality(c.tree))
 
-    @functools.cached_property
+    @cached_property
     def bounded_columns(self) -> list[list[tuple[str, ...]]]:
         """By conjunct: the columns whose bounds can decide it."""
         return [[r.path for r in references(c.tree)] for c in self.conjuncts]
 
-    @functools.cached_property
+    @cached_property
     def nan_free(self) -> NanFree:
         """The columns that the conjuncts together exclude NaN from."""
         return columns_without_nan(And(tuple(c.tree for c in self.conjuncts)))

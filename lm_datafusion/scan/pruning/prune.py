@@ -18,13 +18,13 @@ no other effect.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from lm_datafusion.forks import cached_property
 from lm_datafusion.formats.parquet.dictionary import load_dictionary
 from lm_datafusion.formats.parquet.statistics import (
     BloomFilterStatistics,
@@ -78,13 +78,13 @@ class PruningContext:
         """The columns that the conjuncts are bound to."""
         return self.conjunction.schema
 
-    @functools.cached_property
+    @cached_property
     def keys(self) -> list[ConjunctKey | None]:
         """By conjunct: the cache key of facts about it in this file; None if not cached."""
         is_verified = self.options.verify_checksums
         return condition_keys(self.conjuncts, self.file_plan, self.schema, is_verified=is_verified)
 
-    @functools.cached_property
+    @cached_property
     def statistics(self) -> RowGroupStatistics:
         """The footer statistics of all row groups."""
         every = range(self.facts.num_row_groups)
