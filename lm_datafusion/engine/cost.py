@@ -30,6 +30,7 @@ from lm_datafusion.plan import ScanRequest
 from lm_datafusion.scan import (
     cached_share,
     expected_rows,
+    is_known,
     known_steps,
     load_facts,
     plan_scan,
@@ -133,6 +134,24 @@ def scan_cost(use: TableUse, *, may_sample: bool = True, is_new: bool = True) ->
         measured |= {index: found.kept_share for index, found in sample_steps(plan).items()}
         return _cost(use, plan, sizes, unmeasured | measured)
     return dataclasses.replace(cost, is_guess=True)
+
+
+def is_short(use: TableUse) -> bool:
+    """Whether DataFusion reads a table so fast that planning our own scan for it would show.
+
+    Planning reads every footer. One tells roughly what the whole table would cost. A table whose
+    footers are known is planned in no time, so it does not count as short.
+
+    Raises:
+        LateError: The file cannot be read by us.
+    """
+    files = use.table.files
+    if is_known(LocalStorage(), files[-1].path):
+        return False
+    names = {*use.columns, *(name for conjunct in use.conjuncts for name in conjunct.columns)}
+    facts = load_facts(LocalStorage(), files[0].path, use.options)
+    rows = facts.row_counts.sum() * use.table.size_bytes / max(files[0].size, 1)
+    return bool(rows * row_ns(column_sizes(use, names), names) * _NS < SAMPLE_S)
 
 
 def plan_late(use: TableUse) -> ReadPlan:

@@ -20,9 +20,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from lm_datafusion.engine.choose import Choice, choose, only_native
+from lm_datafusion.engine.cost import is_short
 from lm_datafusion.engine.explain import explain_frame, explain_statement
 from lm_datafusion.engine.paths import native
-from lm_datafusion.engine.paths.late import NO_FILTER
+from lm_datafusion.engine.paths.late import FIRST_RUN, NO_FILTER
 from lm_datafusion.engine.plan_cache import PlanCache, PlannedQuery
 from lm_datafusion.engine.query import CATALOG_CHANGED, Query, table_uses, why_only_the_frame
 from lm_datafusion.engine.recovery import attempt, watched, watched_streams
@@ -273,7 +274,11 @@ class QueryServer:
                 can_repeat=can_repeat,
             )
             reason = why_only_the_frame(frame, query, self.catalog)
-            return only_native(query, reason) if reason else choose(query, self.catalog)
+            if reason:
+                return only_native(query, reason)
+            if runs and is_new and _is_short(query):
+                return Choice(query, (native.offer(query.uses, FIRST_RUN, is_guess=True),))
+            return choose(query, self.catalog)
         except Exception as error:  # noqa: BLE001 the frame itself says what is wrong, if anything
             return only_native(query, str(error))
 
@@ -281,6 +286,11 @@ class QueryServer:
 def _printed(frame: LateDataFrame, shape: QueryShape) -> str:
     """What tells a query from others, well enough to know whether it has run before."""
     return shape.printed if frame.statement is None else frame.statement.text
+
+
+def _is_short(query: Query) -> bool:
+    """Whether DataFusion is done before our paths would know what to offer."""
+    return all(use.options.path == "auto" and is_short(use) for use in query.uses)
 
 
 def _has_schema_of(frame: DataFrame, other: DataFrame) -> bool:

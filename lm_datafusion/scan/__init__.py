@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from lm_datafusion.scan.memory.condition_cache import clear_condition_cache, condition_cache_bytes
 from lm_datafusion.scan.planning.order import find_order
-from lm_datafusion.scan.planning.planner import bind_request, load_facts, plan_scan
+from lm_datafusion.scan.planning.planner import bind_request, is_known, load_facts, plan_scan
 from lm_datafusion.scan.planning.split import can_split, split_tasks, worth_workers
 from lm_datafusion.scan.pruning.known_rows import CachedShare, cached_share
 from lm_datafusion.scan.pruning.prune import expected_rows
@@ -30,6 +30,7 @@ __all__ = [
     "condition_cache_bytes",
     "expected_rows",
     "find_order",
+    "is_known",
     "known_steps",
     "load_facts",
     "plan_scan",

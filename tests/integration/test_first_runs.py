@@ -9,8 +9,9 @@ import pytest
 from datafusion import col, lit
 
 import lm_datafusion as lm
-from lm_datafusion.engine import recovery
+from lm_datafusion.engine import cost, recovery
 from lm_datafusion.engine.catalog import SessionCatalog
+from lm_datafusion.formats.parquet.cache import FACTS
 
 ROWS = 300_000
 QUERY = "SELECT sum(w0), sum(w1), sum(w2), sum(w3) FROM t WHERE key = 7"
@@ -37,6 +38,22 @@ def paths(session, run, times=3):
 
 def test_a_short_query_is_read_late_from_the_second_time_on(session):
     assert paths(session, lambda: session.sql(QUERY).collect()) == ["native", "late", "late"]
+
+
+def test_one_footer_tells_that_a_query_is_short(tmp_path):
+    for name in "abcd":
+        pq.write_table(pa.table({"key": range(1000)}), tmp_path / f"{name}.parquet")
+    made = lm.SessionContext()
+    made.register_parquet("t", str(tmp_path))
+    FACTS.clear()
+    made.sql("SELECT count(*) FROM t WHERE key = 7").collect()
+    assert len(FACTS) == 1
+
+
+def test_a_long_query_is_read_late_at_once(session, monkeypatch):
+    monkeypatch.setattr(cost, "SAMPLE_S", 0.0)
+    FACTS.clear()
+    assert paths(session, lambda: session.sql(QUERY).collect(), 1) == ["late"]
 
 
 def test_frames_without_a_text_are_recognised_too(session):

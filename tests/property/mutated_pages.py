@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lm_datafusion.formats.parquet.codecs import CODECS
+from lm_datafusion.formats.parquet.spec import PYARROW_CODECS
 from lm_datafusion.formats.parquet.thrift import Kind
 from tests.footers import read_typed, write_typed
 from tests.parquet_files import column_index_bytes, offset_index_bytes, unpacked_encodings
@@ -128,7 +128,7 @@ def make_source(number: int) -> Source:
     """The file that a number stands for."""
     rng = random.Random(number)
     data_type, draw = TYPES[number % len(TYPES)]
-    codec = rng.choice(list(CODECS)) if rng.random() < 0.35 else None
+    codec = rng.choice(list(PYARROW_CODECS)) if rng.random() < 0.35 else None
     # Codecs take long to begin with a page.
     row_count = rng.choice([1, 8, 30, 60] if codec else [1, 8, 30, 100, 300, 300, 1100, 3000])
     is_nullable = rng.random() < 0.5
@@ -212,7 +212,7 @@ def _read_page(header: Struct, packed: bytes, codec: str | None) -> Page:
         is_compressed = is_compressed and fields.get(7, (Kind.BOOL, True))[1]
     body, size = packed, header[2][1]
     if is_compressed and size > levels:
-        values = pa.Codec(CODECS[codec or ""]).decompress(packed[levels:], size - levels)
+        values = pa.Codec(PYARROW_CODECS[codec or ""]).decompress(packed[levels:], size - levels)
         body = packed[:levels] + values.to_pybytes()
     count = next(header[i][1][1][1] for i in (5, 7, 8) if i in header)
     return Page(header=header, body=body, level_bytes=levels, row_count=count)
@@ -465,7 +465,7 @@ def _write_page(page: Page, codec: str | None, change: Callable[[Struct], Struct
     header = _copy(page.header)
     is_compressed = 8 not in header or header[8][1].get(7, (Kind.BOOL, True))[1]
     if codec is not None and is_compressed and len(packed) > levels:
-        values = pa.Codec(CODECS[codec]).compress(packed[levels:])
+        values = pa.Codec(PYARROW_CODECS[codec]).compress(packed[levels:])
         packed = packed[:levels] + values.to_pybytes()
     header[2] = (Kind.I32, len(page.body))
     header[3] = (Kind.I32, len(packed))

@@ -29,7 +29,7 @@ NAME = "late"
 # The share of DataFusion's cost that our scan may have where dynamic filters could narrow its scan.
 DYNAMIC_FILTERS = 0.5
 NO_FILTER = "no filter to apply early"
-_FIRST_RUN = "a short query that runs for the first time: nothing is known of its filters"
+FIRST_RUN = "a short query that runs for the first time: nothing is known of its filters"
 
 
 def offer(query: Query) -> Offer | Declined:
@@ -62,7 +62,7 @@ def _access(query: Query, use: TableUse) -> tuple[TableAccess, ScanCost | None]:
         is_auto = use.options.path == "auto"
         cost = scan_cost(use, may_sample=is_auto, is_new=query.is_new)
         if is_auto and query.is_new and cost.is_guess and cost.native_s < SAMPLE_S:
-            return native_access(use, _FIRST_RUN), cost
+            return native_access(use, FIRST_RUN), cost
         if is_auto and not _pays(query, cost):
             return native_access(use, _words(cost)), cost
         reason = f"path={use.options.path}" if use.options.path != "auto" else _words(cost)

@@ -22,19 +22,12 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from lm_datafusion.formats.parquet.spec import PYARROW_CODECS
 from lm_datafusion.kernels.pages import Codec, measure_lz4
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# pyarrow's names of codecs: in chunk metadata, and in `pyarrow.Codec`.
-CODECS: Final = {
-    "SNAPPY": "snappy",
-    "GZIP": "gzip",
-    "BROTLI": "brotli",
-    "ZSTD": "zstd",
-    "LZ4": "lz4_raw",
-}
 # A gzip or a zlib header: PyArrow accepts both.
 _ANY_HEADER: Final = 32 + zlib.MAX_WBITS
 _ZSTD_LIBRARIES: Final = ("libzstd.so.1", "libzstd.1.dylib", "libzstd.dll", "zstd.dll")
@@ -54,7 +47,7 @@ def make_decompressor(codec: str) -> Callable[[pa.Buffer, int], pa.Buffer]:
         return _decompress_gzip
     if codec == "BROTLI":
         return _decompress_brotli
-    decompress = pa.Codec(CODECS[codec]).decompress
+    decompress = pa.Codec(PYARROW_CODECS[codec]).decompress
     if codec != "LZ4":
         return decompress
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from lm_datafusion.formats.parquet.codecs import CODECS, make_decompressor
+from lm_datafusion.formats.parquet.codecs import make_decompressor
+from lm_datafusion.formats.parquet.spec import PYARROW_CODECS
 from lm_datafusion.kernels.columns import (
     BooleanBuilder,
     ChunkPages,
@@ -69,7 +70,7 @@ def _load_chunk_pages(chunk: ChunkFacts, file: OpenFile) -> ChunkPages | None:
         chunk.leaf.max_repetition_level == 0
         and len(chunk.leaf.path) == 1
         and chunk.leaf.max_definition_level <= 1
-        and (chunk.codec in CODECS or chunk.codec == "UNCOMPRESSED")
+        and (chunk.codec in PYARROW_CODECS or chunk.codec == "UNCOMPRESSED")
         and chunk.row_count <= MOST_ROWS
         and not chunk.metadata.file_path
         and not (chunk.tail is not None and chunk.tail.is_encrypted)

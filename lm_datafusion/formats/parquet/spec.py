@@ -64,6 +64,16 @@ class Codec(IntEnum):
     LZ4_RAW = 7
 
 
+# A chunk's metadata names its codec as PyArrow does; this is the name that `pyarrow.Codec` takes.
+PYARROW_CODECS = {
+    "SNAPPY": "snappy",
+    "GZIP": "gzip",
+    "BROTLI": "brotli",
+    "ZSTD": "zstd",
+    "LZ4": "lz4_raw",
+}
+
+
 class PageType(IntEnum):
     """`PageType`: what a page holds."""
 

@@ -328,6 +328,11 @@ def check_columns(names: Sequence[str], schema: pa.Schema) -> None:
             raise OptionError(f'{len(found)} columns are named "{name}"; a name must be unique')
 
 
+def is_known(storage: Storage, path: str) -> bool:
+    """Whether the facts of the current version of a file are cached."""
+    return FACTS.get(storage.load_version(path)) is not None
+
+
 def load_facts(
     storage: Storage, path: str, options: ScanOptions, metrics: ScanMetrics | None = None
 ) -> FileFacts:

@@ -11,14 +11,15 @@ from lm_datafusion.kernels import kernel_info
 if not kernel_info().is_active:
     pytest.skip("no kernels", allow_module_level=True)
 
-from lm_datafusion.formats.parquet.codecs import CODECS, make_decompressor
+from lm_datafusion.formats.parquet.codecs import make_decompressor
+from lm_datafusion.formats.parquet.spec import PYARROW_CODECS
 from lm_datafusion.kernels.pages import measure_lz4
 
-each_codec = pytest.mark.parametrize("codec", CODECS)
+each_codec = pytest.mark.parametrize("codec", PYARROW_CODECS)
 
 
 def packed(codec: str, data: bytes) -> pa.Buffer:
-    return pa.Codec(CODECS[codec]).compress(data)
+    return pa.Codec(PYARROW_CODECS[codec]).compress(data)
 
 
 @each_codec
