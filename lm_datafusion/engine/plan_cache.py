@@ -66,19 +66,20 @@ class PlanCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: OrderedDict[Key, _Kept] = OrderedDict()
-        self._ran: OrderedDict[int, None] = OrderedDict()
+        self._runs: OrderedDict[int, int] = OrderedDict()
 
-    def has_run(self, query: str) -> bool:
-        """Whether a query, as its text or its printed plan, has run in this session."""
-        return hash(query) in self._ran
+    def runs(self, query: str) -> int:
+        """How often a query, as its text or its printed plan, has run in this session."""
+        return self._runs.get(hash(query), 0)
 
     def note_run(self, query: str) -> None:
         """Remembers that a query runs."""
+        key = hash(query)
         with self._lock:
-            self._ran[hash(query)] = None
-            self._ran.move_to_end(hash(query))
-            while len(self._ran) > QUERIES_REMEMBERED:
-                self._ran.popitem(last=False)
+            self._runs[key] = self._runs.get(key, 0) + 1
+            self._runs.move_to_end(key)
+            while len(self._runs) > QUERIES_REMEMBERED:
+                self._runs.popitem(last=False)
 
     def has(self, key: Key, version: int | None) -> bool:
         """Whether a plan is kept for a statement."""

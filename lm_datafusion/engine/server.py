@@ -52,6 +52,8 @@ _STREAMS = frozenset({"execute_stream", "execute_stream_partitioned", "__arrow_c
 # Streams that cannot begin again on another frame: their consumers hold on to them.
 _HANDED_OUT = _STREAMS - {"execute_stream"}
 _ERRORS_KEPT = 16
+# The first may be DataFusion's; the second measures our filters.
+RUNS_THAT_MEASURE = 2
 
 
 class QueryServer:
@@ -222,8 +224,10 @@ class QueryServer:
         if planned.is_kept:
             self._plans.put(key, frame.version, planned)
             return
-        # What the run has measured, or the next will, makes a better choice than a guess.
-        if not planned.offer.is_guess and self._can_keep(frame, planned):
+        # A step that few rows reach, or that statistics decide, stays a guess for ever.
+        runs = self._plans.runs(_printed(frame, shape))
+        is_settled = not planned.offer.is_guess or runs > RUNS_THAT_MEASURE
+        if is_settled and self._can_keep(frame, planned):
             self._plans.put(key, frame.version, dataclasses.replace(planned, is_kept=True))
 
     def _can_keep(self, frame: LateDataFrame, planned: PlannedQuery) -> bool:
@@ -264,7 +268,7 @@ class QueryServer:
         try:
             native_frame = frame.native
             shape = QueryShape(native_frame.logical_plan(), native_frame.optimized_logical_plan())
-            is_new = not self._plans.has_run(_printed(frame, shape))
+            is_new = not self._plans.runs(_printed(frame, shape))
             if runs and is_new and shape.reads_every_row:
                 return only_native(Query(shape, (), is_new=True), NO_FILTER)
             query = Query(

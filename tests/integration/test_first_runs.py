@@ -9,7 +9,7 @@ import pytest
 from datafusion import col, lit
 
 import lm_datafusion as lm
-from lm_datafusion.engine import cost, recovery
+from lm_datafusion.engine import cost, recovery, server
 from lm_datafusion.engine.catalog import SessionCatalog
 from lm_datafusion.formats.parquet.cache import FACTS
 
@@ -111,6 +111,23 @@ def test_a_reader_that_fails_is_not_tried_again(session, monkeypatch):
     found = paths(session, lambda: session.sql(QUERY, options).collect(), 2)
     assert found == ["native", "native"]
     assert len(calls) == count
+
+
+def test_a_filter_that_no_scan_can_measure_is_chosen_for_three_times(tmp_path, monkeypatch):
+    # Too few rows for a measurement, and a cost that depends on it.
+    monkeypatch.setattr(cost, "STATEMENT_S", 0.0)
+    monkeypatch.setattr(cost, "ROW_GROUP_S", 0.0)
+    monkeypatch.setattr(cost, "NATIVE_ROW_GROUP_S", 0.0)
+    wide = {f"w{n}": [f"{n} {row}" * 9 for row in range(1000)] for n in range(4)}
+    pq.write_table(pa.table({"key": range(1000), **wide}), tmp_path / "t.parquet")
+    made = lm.SessionContext(options=lm.ScanOptions(path="late", condition_cache_bytes=0))
+    made.register_parquet("t", str(tmp_path / "t.parquet"))
+    chosen = []
+    choose = server.choose
+    monkeypatch.setattr(server, "choose", lambda *given: chosen.append(0) or choose(*given))
+    for _ in range(6):
+        made.sql("SELECT max(w0), max(w1), max(w2), max(w3) FROM t WHERE key > 5").collect()
+    assert len(chosen) == 3
 
 
 @pytest.mark.parametrize(
