@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from lm_datafusion.errors import UnsupportedFeatureError
-from lm_datafusion.formats.parquet.values import select_values, take_values
+from lm_datafusion.selection.values import select_values, take_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -30,7 +30,6 @@ import pyarrow as pa
 
 from lm_datafusion.errors import GaveUpError
 from lm_datafusion.formats.parquet.statistics import PageStatistics
-from lm_datafusion.formats.parquet.values import without_views
 from lm_datafusion.plan import RowFilter
 from lm_datafusion.plan.ordering import UNKNOWN_KEY
 from lm_datafusion.predicate.tree import And, ColumnReference, Comparison, Operator
@@ -42,6 +41,7 @@ from lm_datafusion.scan.top_k.best_first import BestFirst
 from lm_datafusion.scan.top_k.candidates import Candidates, Part, good_enough
 from lm_datafusion.scan.top_k.crew import run_crew
 from lm_datafusion.selection import RowSelection
+from lm_datafusion.selection.values import without_views
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
