@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from lm_datafusion.formats.parquet.decode import PageDecoder
+    from lm_datafusion.formats.protocol import Decoder
     from lm_datafusion.predicate.tree import Predicate
     from lm_datafusion.selection import RowSelection
 
@@ -46,7 +46,7 @@ class Column:
 
     name: str
     data_type: pa.DataType
-    decoder: PageDecoder | None = None
+    decoder: Decoder | None = None
     constant: pa.Scalar | None = None
     path: str = ""
     _held: tuple[RowSelection, Values] | None = field(default=None)

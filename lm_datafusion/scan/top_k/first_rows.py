@@ -29,7 +29,6 @@ import numpy as np
 import pyarrow as pa
 
 from lm_datafusion.errors import GaveUpError
-from lm_datafusion.formats.parquet.statistics import PageStatistics
 from lm_datafusion.plan import RowFilter
 from lm_datafusion.plan.ordering import UNKNOWN_KEY
 from lm_datafusion.predicate.tree import And, ColumnReference, Comparison, Operator
@@ -241,8 +240,7 @@ class FirstRowsWalk:
             return np.zeros(0, dtype=np.int64), []
         if context.options.prune_page_index:
             try:
-                statistics = PageStatistics(
-                    context.facts,
+                statistics = context.facts.page_bounds(
                     access.row_group,
                     [(column,)],
                     reader.index_file,
