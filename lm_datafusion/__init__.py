@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from lm_datafusion.dataset import dataset as dataset
     from lm_datafusion.dataset.orc_reader import OrcReader as OrcReader
     from lm_datafusion.dataset.orc_reader import orc_reader as orc_reader
+    from lm_datafusion.dataset.parquet_reader import ParquetReader as ParquetReader
+    from lm_datafusion.dataset.parquet_reader import parquet_reader as parquet_reader
     from lm_datafusion.engine import LateTableFactory as LateTableFactory
     from lm_datafusion.engine import ScanExplanation as ScanExplanation
     from lm_datafusion.engine import SessionContext as SessionContext
@@ -40,6 +42,7 @@ _HOMES = {
     "LateError": "lm_datafusion.errors",
     "LateTableFactory": "lm_datafusion.engine",
     "OrcReader": "lm_datafusion.dataset.orc_reader",
+    "ParquetReader": "lm_datafusion.dataset.parquet_reader",
     "RowSelection": "lm_datafusion.selection",
     "RowSelector": "lm_datafusion.selection",
     "ScanExplanation": "lm_datafusion.engine",
@@ -52,6 +55,7 @@ _HOMES = {
     "dataset": "lm_datafusion.dataset",
     "kernel_info": "lm_datafusion.kernels",
     "orc_reader": "lm_datafusion.dataset.orc_reader",
+    "parquet_reader": "lm_datafusion.dataset.parquet_reader",
 }
 
 __all__ = [
@@ -59,6 +63,7 @@ __all__ = [
     "LateError",
     "LateTableFactory",
     "OrcReader",
+    "ParquetReader",
     "RowSelection",
     "RowSelector",
     "ScanExplanation",
@@ -72,6 +77,7 @@ __all__ = [
     "dataset",
     "kernel_info",
     "orc_reader",
+    "parquet_reader",
 ]
 
 

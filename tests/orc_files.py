@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from lm_datafusion.formats.orc.facts import OrcFacts
+from lm_datafusion.formats.orc.file_facts import load_orc_facts
 from lm_datafusion.storage import LocalStorage
 
 CORPUS = Path(__file__).resolve().parents[2] / "shared" / "corpus" / "orc"
@@ -24,7 +24,7 @@ def opened(path):
     """A file and its facts."""
     storage = LocalStorage()
     with storage.open(storage.load_version(str(path))) as file:
-        yield file, OrcFacts(file)
+        yield file, load_orc_facts(file)
 
 
 def write(path, columns, **options):

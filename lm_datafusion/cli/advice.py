@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from lm_datafusion.options import ScanOptions
 
 if TYPE_CHECKING:
-    from lm_datafusion.cli.file_profile import ColumnProfile
+    from lm_datafusion.formats.profile import ColumnProfile
 
 # If most row groups may hold a value, statistics cost little and say little.
 LITTLE: Final = 0.5

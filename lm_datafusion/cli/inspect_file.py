@@ -23,17 +23,18 @@ import pyarrow as pa
 
 from lm_datafusion.cli.advice import LITTLE, Advice, advise
 from lm_datafusion.cli.box import cut, plain_table, visible
-from lm_datafusion.cli.file_profile import load_pages, load_profile, page_overlap
+from lm_datafusion.cli.file_profile import load_pages, load_profile
 from lm_datafusion.cli.progress import size_text
 from lm_datafusion.cli.values import json_text, plain_values
 from lm_datafusion.dataset.discovery import load_table_files
 from lm_datafusion.errors import ColumnNotFoundError, LateError
+from lm_datafusion.formats.profile import page_overlap
 from lm_datafusion.storage import LocalStorage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from lm_datafusion.cli.file_profile import (
+    from lm_datafusion.formats.profile import (
         ChunkProfile,
         ColumnProfile,
         FileProfile,

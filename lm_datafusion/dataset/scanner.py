@@ -24,7 +24,6 @@ from lm_datafusion.dataset.extent import Extent
 from lm_datafusion.dataset.lookalike import Lookalike
 from lm_datafusion.dataset.sorting import sorted_batches
 from lm_datafusion.errors import OptionError
-from lm_datafusion.formats.parquet.values import without_views
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.plan import ScanRequest
 from lm_datafusion.predicate.conjunct import check_expressions
@@ -36,6 +35,7 @@ from lm_datafusion.predicate.expression import (
 from lm_datafusion.predicate.expression_tree import ExpressionTree, fields
 from lm_datafusion.scan import ScanRun, bind_request, plan_scan
 from lm_datafusion.scan.row_fetch import plan_row_fetch
+from lm_datafusion.selection.values import without_views
 from lm_datafusion.sql import parse_condition
 
 if TYPE_CHECKING:

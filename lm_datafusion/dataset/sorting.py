@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lm_datafusion.formats.parquet.values import take_values
 from lm_datafusion.scan.keys.sort_values import to_sort_values
 from lm_datafusion.scan.reading.batches import batches_of
+from lm_datafusion.selection.values import take_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -169,10 +169,8 @@ def column_sizes(use: TableUse, names: Iterable[str]) -> dict[str, ColumnSize]:
     for name in names:
         column = facts.schema.get_field_index(name)
         chunks = facts.chunks_of(0, column) if column >= 0 else []
-        size = sum(chunk.metadata.total_uncompressed_size for chunk in chunks)
-        values_ns = sum(
-            TEXT_NS if chunk.physical_type == "BYTE_ARRAY" else VALUE_NS for chunk in chunks
-        )
+        size = sum(chunk.uncompressed_bytes for chunk in chunks)
+        values_ns = sum(TEXT_NS if chunk.is_text else VALUE_NS for chunk in chunks)
         # A size is whatever the footer says, even negative.
         sizes[name] = ColumnSize(values_ns, max(0, size) / facts.row_count(0))
     return sizes

@@ -283,8 +283,6 @@ def _column_bytes(task: RowGroupTask, table: Table, options: ScanOptions) -> dic
     """Compressed bytes of the columns in play in one row group, by name."""
     facts = load_facts(table.storage, task.file.version.path, options)
     return {
-        name: sum(
-            chunk.byte_range.length for chunk in facts.chunks_of(task.access.row_group, column)
-        )
+        name: sum(chunk.stored_bytes for chunk in facts.chunks_of(task.access.row_group, column))
         for name, column in task.file.columns.items()
     }

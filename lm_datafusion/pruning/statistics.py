@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -94,6 +94,34 @@ class UnknownStatistics:
     ) -> npt.NDArray[np.bool_] | None:
         """Not known."""
         return None
+
+
+class ConstantStatistics(UnknownStatistics):
+    """Containers in which some columns are constant: partitions, missing columns."""
+
+    def __init__(
+        self, row_counts: npt.NDArray[np.int64], constants: Mapping[str, pa.Scalar]
+    ) -> None:
+        super().__init__(row_counts)
+        self._constants = constants
+
+    def min_values(self, column: ColumnPath) -> pa.Array | None:
+        """The constant, if it is not null."""
+        value = self._constants.get(column[0]) if len(column) == 1 else None
+        if value is None or not value.is_valid:
+            return None
+        return pa.repeat(value, self.num_containers)
+
+    def max_values(self, column: ColumnPath) -> pa.Array | None:
+        """The constant, if it is not null."""
+        return self.min_values(column)
+
+    def null_counts(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:
+        """Every row, or none."""
+        value = self._constants.get(column[0])
+        if value is None or (len(column) > 1 and value.is_valid):
+            return None
+        return np.zeros(self.num_containers, np.int64) if value.is_valid else self._row_counts
 
 
 class JoinedStatistics(UnknownStatistics):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from lm_datafusion.formats.parquet.cache import FACTS
+from lm_datafusion.formats.cache import FACTS
 from lm_datafusion.kernels import warn_if_missing
 from lm_datafusion.scan.exit import ERA
 from lm_datafusion.scan.memory.condition_cache import CONDITIONS

@@ -8,7 +8,8 @@ from __future__ import annotations
 import pytest
 
 import lm_datafusion as lm
-from lm_datafusion.formats.parquet.cache import FACTS
+from lm_datafusion.formats.cache import FACTS
+from lm_datafusion.formats.parquet.facts import ParquetFacts
 from lm_datafusion.formats.parquet.statistics import BloomFilterStatistics
 from lm_datafusion.predicate import evaluator
 from lm_datafusion.scan.memory.condition_cache import CONDITIONS
@@ -33,8 +34,8 @@ STAGES = {
     "footers": (FACTS, "load", False),
     "statistics": (prune, "judge", True),
     "bloom filters": (BloomFilterStatistics, "may_contain", True),
-    "dictionaries": (prune, "load_dictionary", True),
-    "page index": (prune, "PageStatistics", True),
+    "dictionaries": (ParquetFacts, "load_dictionary", True),
+    "page index": (ParquetFacts, "page_bounds", True),
     "row group": (RowGroupState, "prune", False),
     "filter step": (FilterChain, "run", False),
     "evaluation": (evaluator, "_evaluated", False),

@@ -14,7 +14,7 @@ import pytest
 
 import lm_datafusion as lm
 from lm_datafusion.errors import FileChangedError, FileMissingError, StorageError
-from lm_datafusion.formats.parquet.cache import FACTS
+from lm_datafusion.formats.cache import FACTS
 from lm_datafusion.scan.memory.condition_cache import CONDITIONS
 from lm_datafusion.scan.memory.footer_answers import ANSWERS
 from lm_datafusion.scan.memory.stage_outcomes import OUTCOMES

@@ -11,7 +11,7 @@ from datafusion import col, lit
 import lm_datafusion as lm
 from lm_datafusion.engine import cost, recovery, server
 from lm_datafusion.engine.catalog import SessionCatalog
-from lm_datafusion.formats.parquet.cache import FACTS
+from lm_datafusion.formats.cache import FACTS
 
 ROWS = 300_000
 QUERY = "SELECT sum(w0), sum(w1), sum(w2), sum(w3) FROM t WHERE key = 7"

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no for
 PREAMBLE = """
     import faulthandler, os, sys, threading, time, warnings
     import lm_datafusion as lm
-    from lm_datafusion.formats.parquet.cache import FACTS
+    from lm_datafusion.formats.cache import FACTS
 
     warnings.simplefilter("ignore", DeprecationWarning)
     path = sys.argv[1]

@@ -10,7 +10,7 @@ import pytest
 
 import lm_datafusion as lm
 from lm_datafusion.errors import FileChangedError
-from lm_datafusion.formats.parquet.cache import FACTS
+from lm_datafusion.formats.cache import FACTS
 from lm_datafusion.scan import load_facts
 from tests.faulty_storage import FaultyStorage, faulty_dataset
 from tests.parquet_files import write_parquet

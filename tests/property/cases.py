@@ -28,8 +28,8 @@ import pyarrow.parquet as pq
 from datafusion import SessionConfig, SessionContext
 
 import lm_datafusion as lm
-from lm_datafusion.formats.parquet.values import without_views
 from lm_datafusion.predicate.literals import literal_sql, quote_identifier, quote_string
+from lm_datafusion.selection.values import without_views
 from tests.parquet_files import every_dictionary, unpacked_encodings
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ from datafusion import SessionConfig, SessionContext
 import lm_datafusion as lm
 from lm_datafusion.formats.parquet.spec import Encoding
 from lm_datafusion.formats.parquet.thrift import Kind
-from lm_datafusion.formats.parquet.values import without_views
 from lm_datafusion.predicate.literals import quote_identifier, quote_string
+from lm_datafusion.selection.values import without_views
 from tests.footers import with_footer
 from tests.property.array_checks import check_array
 from tests.property.cases import plain

@@ -21,8 +21,8 @@ import traceback
 
 import lm_datafusion as lm
 from lm_datafusion.errors import LateError
+from lm_datafusion.formats.cache import FACTS
 from lm_datafusion.formats.orc import decode
-from lm_datafusion.formats.orc.cache import ORC_FACTS
 from tests.orc_files import CODECS, makers, opened, write
 from tests.property.orc_cases import random_selection
 
@@ -45,7 +45,7 @@ def run_case(chance: random.Random, folder: str) -> str:
     with opened(path) as (file, facts):
         stripe = facts.load_stripe(file, 0).information
     damage(chance, path, stripe)
-    ORC_FACTS.clear()
+    FACTS.clear()
     outcomes = set()
     for use in (read_whole, read_some, prune, plan):
         try:

@@ -22,6 +22,7 @@ def test_public_names_are_pinned():
         "LateError",
         "LateTableFactory",
         "OrcReader",
+        "ParquetReader",
         "RowSelection",
         "RowSelector",
         "ScanExplanation",
@@ -35,6 +36,7 @@ def test_public_names_are_pinned():
         "dataset",
         "kernel_info",
         "orc_reader",
+        "parquet_reader",
     ]
 
 

@@ -151,19 +151,37 @@ def scan_complaints(path: str, source: str) -> list[str]:
     ]
 
 
+def formats() -> list[str]:
+    """The modules of the formats: the folders of `formats/`."""
+    folders = (ROOT / PACKAGE / "formats").iterdir()
+    return [f"{PACKAGE}.formats.{p.name}" for p in sorted(folders) if (p / "__init__.py").exists()]
+
+
 def format_complaints(path: str, source: str) -> list[str]:
-    """Formats never import each other."""
+    """Formats never import each other, nor what knows them all."""
     parts = path.split("/")
     if parts[0] != "formats" or len(parts) < 3:
         return []
-    own, every = f"{PACKAGE}.formats.{parts[1]}", f"{PACKAGE}.formats"
+    above = [f"{PACKAGE}.formats.{name}" for name in ("cache", "recognition")]
+    others = [name for name in formats() if name != f"{PACKAGE}.formats.{parts[1]}"]
     return [
         f"{path}:{imported.line} imports {imported.module}"
         for imported in imports_of(source)
-        if is_within(imported.module, every)
-        and imported.module != every
-        and not is_within(imported.module, own)
+        if any(is_within(imported.module, name) for name in [*above, *others])
     ]
+
+
+def format_name_complaints(path: str, source: str) -> list[str]:
+    """Only `formats/` knows which formats there are."""
+    if room_of(path) == "formats":
+        return []
+    return sorted(
+        {
+            f"{path}:{imported.line} imports {imported.module}"
+            for imported in imports_of(source)
+            if any(is_within(imported.module, name) for name in formats())
+        }
+    )
 
 
 def door_complaints(path: str, source: str) -> list[str]:
@@ -229,6 +247,7 @@ PACKAGE_RULES = (
     order_complaints,
     scan_complaints,
     format_complaints,
+    format_name_complaints,
     door_complaints,
     docstring_complaints,
 )
@@ -321,7 +340,19 @@ def test_scan_rule_allows(path, source):
 def test_format_rule_finds():
     source = "from lm_datafusion.formats.parquet.thrift import read_struct"
     assert format_complaints("formats/orc/stripe.py", source)
+    assert format_complaints("formats/orc/facts.py", "import lm_datafusion.formats.cache")
+    assert format_complaints("formats/orc/profile.py", "import lm_datafusion.formats.profile") == []
     assert format_complaints("formats/parquet/chunk.py", source) == []
+
+
+@pytest.mark.parametrize("path", ["scan/run.py", "dataset/dataset.py", "engine/cost.py"])
+@pytest.mark.parametrize("name", ["parquet.footer", "orc.facts", "parquet"])
+def test_format_name_rule_finds(path, name):
+    source = f"from lm_datafusion.formats.{name} import Facts"
+    assert format_name_complaints(path, source)
+    assert format_name_complaints(path, f"if TYPE_CHECKING:\n    {source}")
+    assert format_name_complaints("formats/recognition.py", source) == []
+    assert format_name_complaints(path, "from lm_datafusion.formats.protocol import Chunk") == []
 
 
 @pytest.mark.parametrize(

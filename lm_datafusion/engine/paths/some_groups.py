@@ -28,8 +28,8 @@ from lm_datafusion.engine.shape import (
     limit_of,
 )
 from lm_datafusion.errors import GaveUpError
-from lm_datafusion.formats.parquet.values import without_views
 from lm_datafusion.predicate.literals import literal_sql, quote_identifier
+from lm_datafusion.selection.values import without_views
 from lm_datafusion.sql import parse_condition
 
 if TYPE_CHECKING:

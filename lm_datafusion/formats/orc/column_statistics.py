@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from lm_datafusion.protobuf import Message
 
-_INTEGER, _DOUBLE, _STRING, _BUCKET, _DECIMAL, _DATE, _TIMESTAMP = 2, 3, 4, 5, 6, 7, 9
+_INTEGER, _DOUBLE, _STRING, _BUCKET, _DECIMAL, _DATE, _BINARY, _TIMESTAMP = 2, 3, 4, 5, 6, 7, 8, 9
+_BYTES_ON_DISK = 11
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class ColumnStatistics:
         decimals: Minimum and maximum as text.
         dates: Minimum and maximum in days.
         utc_milliseconds: Minimum and maximum of timestamps; absent before ORC-135.
+        total_length: Of all text or bytes; None if absent.
+        stored_bytes: What the streams of the column take; None if absent.
     """
 
     value_count: int | None = None
@@ -39,6 +42,8 @@ class ColumnStatistics:
     decimals: tuple[bytes | None, bytes | None] = (None, None)
     dates: tuple[int | None, int | None] = (None, None)
     utc_milliseconds: tuple[int | None, int | None] = (None, None)
+    total_length: int | None = None
+    stored_bytes: int | None = None
 
     @classmethod
     def parse(cls, data: bytes) -> ColumnStatistics:
@@ -54,6 +59,7 @@ class ColumnStatistics:
         dates, timestamps = _part(message, _DATE), _part(message, _TIMESTAMP)
         true_counts = _part(message, _BUCKET).numbers(1)
         minimum, maximum = texts.content(1), texts.content(2)
+        text_length, byte_length = texts.signed(3), _part(message, _BINARY).signed(1)
         return cls(
             value_count=message.optional(1),
             has_null=None if has_null is None else bool(has_null),
@@ -67,6 +73,8 @@ class ColumnStatistics:
             decimals=(decimals.content(1), decimals.content(2)),
             dates=(dates.signed(1), dates.signed(2)),
             utc_milliseconds=(timestamps.signed(3), timestamps.signed(4)),
+            total_length=byte_length if text_length is None else text_length,
+            stored_bytes=message.optional(_BYTES_ON_DISK),
         )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lm_datafusion.errors import UnsupportedFeatureError
 from lm_datafusion.formats.orc.bloom_filter import BloomFilters, are_trusted
+from lm_datafusion.formats.orc.column_statistics import ColumnStatistics
 from lm_datafusion.formats.orc.damage import named_damage
 from lm_datafusion.formats.orc.groups import ColumnGroups
 from lm_datafusion.formats.orc.layout import column_layout
@@ -41,6 +42,8 @@ class OrcFacts:
         self._row_indexes: dict[tuple[int, int], RowIndex | None] = {}
         self._bloom_filters: dict[tuple[int, int], BloomFilters | None] = {}
         self._stripe_statistics: list[bytes] | None = None
+        # By stripe: the statistics message of each column.
+        self._column_statistics: dict[int, list[bytes]] = {}
 
     @property
     def path(self) -> str:
@@ -49,10 +52,17 @@ class OrcFacts:
 
     def memory_bytes(self) -> int:
         """About how much memory the facts take."""
-        indexes = sum(i.length_bytes for i in self._row_indexes.values() if i is not None)
-        filters = sum(f.length_bytes for f in self._bloom_filters.values() if f is not None)
-        footers = sum(s.length_bytes for s in self._stripes.values()) + self.tail.length_bytes
+        # Copies: other threads may load more meanwhile.
+        indexes = sum(i.length_bytes for i in list(self._row_indexes.values()) if i is not None)
+        filters = sum(f.length_bytes for f in list(self._bloom_filters.values()) if f is not None)
+        footers = sum(s.length_bytes for s in list(self._stripes.values()))
+        footers += self.tail.length_bytes
         statistics = sum(map(len, self._stripe_statistics or ()))
+        statistics += sum(
+            len(message) + _OBJECT_BYTES * 5
+            for messages in list(self._column_statistics.values())
+            for message in messages
+        )
         return 4096 + _OBJECT_BYTES * footers + indexes + filters + statistics
 
     def load_stripe(self, file: OpenFile, index: int) -> Stripe:
@@ -99,6 +109,20 @@ class OrcFacts:
             is_complete = len(found) == len(self.tail.stripes)
             self._stripe_statistics = found if is_complete else []
         return self._stripe_statistics
+
+    def stripe_statistics(self, stripe: int, column: int) -> ColumnStatistics | None:
+        """The statistics of a column of a stripe, if they have been loaded and can be read."""
+        if not self._stripe_statistics:
+            return None
+        try:
+            messages = self._column_statistics.get(stripe)
+            if messages is None:
+                found = fields(self._stripe_statistics[stripe])
+                messages = [as_bytes(value) for number, value in found if number == 1]
+                self._column_statistics[stripe] = messages
+            return ColumnStatistics.parse(messages[column]) if column < len(messages) else None
+        except ValueError:
+            return None
 
     def load_groups(
         self, file: OpenFile, stripe: Stripe, columns: Sequence[int]

@@ -94,7 +94,7 @@ def _plan_groups(
 ) -> tuple[list[GroupRange], dict[int, ColumnGroups] | None]:
     """The row groups to read, and what it takes to cut them out; None if that cannot be done."""
     chosen = np.flatnonzero(selection.page_mask(group_starts(stripe))).tolist()
-    groups = _ranges(chosen)
+    groups = group_ranges(chosen)
     if not groups:
         return [], None
     cut_columns = load_cuttable(facts, file, stripe, columns, groups)
@@ -105,7 +105,8 @@ def _plan_groups(
     return (groups if cut_columns is not None else whole_stripe(stripe)), cut_columns
 
 
-def _ranges(chosen: list[int]) -> list[GroupRange]:
+def group_ranges(chosen: list[int]) -> list[GroupRange]:
+    """Row groups, ascending, as ranges of consecutive ones."""
     ranges: list[GroupRange] = []
     for group in chosen:
         if ranges and ranges[-1][1] == group:
@@ -126,7 +127,7 @@ def _windows(
     most = max(1, WINDOW_ROWS // stripe.stride)
     chosen = [group for start, stop in groups for group in range(start, stop)]
     for start in range(0, len(chosen), most):
-        yield _ranges(chosen[start : start + most])
+        yield group_ranges(chosen[start : start + most])
 
 
 def _rows_of(stripe: Stripe, window: list[GroupRange], selection: RowSelection) -> RowSelection:

@@ -18,11 +18,11 @@ from lm_datafusion.errors import CorruptFileError
 from lm_datafusion.formats.orc.bloom_filter import hash_literal
 from lm_datafusion.formats.orc.bounds import BoundedColumn, bounds, nan_counts, null_counts
 from lm_datafusion.formats.orc.column_statistics import ColumnStatistics
-from lm_datafusion.protobuf import as_bytes, fields
-from lm_datafusion.pruning.statistics import UnknownStatistics
+from lm_datafusion.formats.orc.spec import StreamKind
+from lm_datafusion.pruning.statistics import ConstantStatistics, UnknownStatistics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
     import pyarrow as pa
@@ -44,37 +44,42 @@ class _Known(NamedTuple):
     nans: npt.NDArray[np.int64] | None = None
 
 
-class _OrcStatistics(UnknownStatistics):
+class _OrcStatistics(ConstantStatistics):
     """Statistics that are parsed when a column is first asked for."""
 
     def __init__(
         self,
         facts: OrcFacts,
-        file: OpenFile,
         schema: pa.Schema,
         row_counts: npt.NDArray[np.int64],
+        constants: Mapping[str, pa.Scalar],
     ) -> None:
-        super().__init__(row_counts)
+        super().__init__(row_counts, constants)
         self._facts = facts
-        self._file = file
         self._schema = schema
         self._found: dict[ColumnPath, _Known] = {}
 
     def min_values(self, column: ColumnPath) -> pa.Array | None:
         """Lower bounds."""
+        if column[0] in self._constants:
+            return super().min_values(column)
         return self._known(column).lower
 
     def max_values(self, column: ColumnPath) -> pa.Array | None:
         """Upper bounds."""
+        if column[0] in self._constants:
+            return super().max_values(column)
         return self._known(column).upper
 
     def null_counts(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:
         """Null counts."""
+        if column[0] in self._constants:
+            return super().null_counts(column)
         return self._known(column).nulls
 
     def nan_counts(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:
         """NaN counts."""
-        return self._known(column).nans
+        return None if column[0] in self._constants else self._known(column).nans
 
     def _known(self, path: ColumnPath) -> _Known:
         if path not in self._found:
@@ -113,42 +118,91 @@ class _OrcStatistics(UnknownStatistics):
 
 
 class StripeStatistics(_OrcStatistics):
-    """The stripes of a file, by the statistics at its end."""
-
-    def __init__(self, facts: OrcFacts, file: OpenFile, schema: pa.Schema) -> None:
-        rows = np.array([stripe.row_count for stripe in facts.tail.stripes], np.int64)
-        super().__init__(facts, file, schema, rows)
-
-    def _load_statistics(self, number: int) -> Statistics | None:
-        messages = self._facts.load_stripe_statistics(self._file)
-        return [_column_statistics(message, number) for message in messages] or None
-
-
-class RowGroupStatistics(_OrcStatistics):
-    """The row groups of a stripe, by its row index and bloom filters."""
+    """Stripes of a file, by the statistics at its end, if those have been loaded."""
 
     def __init__(
         self,
         facts: OrcFacts,
-        file: OpenFile,
+        schema: pa.Schema,
+        stripes: Sequence[int],
+        constants: Mapping[str, pa.Scalar],
+    ) -> None:
+        rows = np.array([facts.tail.stripes[n].row_count for n in stripes], np.int64)
+        super().__init__(facts, schema, rows, constants)
+        self._stripes = stripes
+
+    def _load_statistics(self, number: int) -> Statistics | None:
+        found = [self._facts.stripe_statistics(stripe, number) for stripe in self._stripes]
+        return None if all(statistics is None for statistics in found) else found
+
+
+class RowGroupStatistics(_OrcStatistics):
+    """The row groups of a stripe, by its row index.
+
+    `starts` holds the first row of each.
+    """
+
+    def __init__(
+        self,
+        facts: OrcFacts,
         schema: pa.Schema,
         stripe: Stripe,
-        *,
-        use_bloom_filters: bool = True,
+        file: OpenFile,
+        constants: Mapping[str, pa.Scalar],
     ) -> None:
-        starts = np.arange(stripe.group_count, dtype=np.int64) * stripe.stride
-        rows = np.minimum(stripe.stride, stripe.row_count - starts)
-        super().__init__(facts, file, schema, rows)
+        self.starts = np.arange(stripe.group_count, dtype=np.int64) * stripe.stride
+        rows = np.minimum(stripe.stride, stripe.row_count - self.starts)
+        super().__init__(facts, schema, rows, constants)
         self._stripe = stripe
-        self._use_bloom_filters = use_bloom_filters
+        self._file = file
+
+    @property
+    def has_pages(self) -> bool:
+        """Whether the stripe has row groups, and not only itself."""
+        return self._stripe.group_count > 1
+
+    def _load_statistics(self, number: int) -> Statistics | None:
+        index = self._facts.load_row_index(self._file, self._stripe, number)
+        if index is None or len(index) != self.num_containers:
+            return None
+        messages = [index.statistics(group) for group in range(len(index))]
+        return [None if m is None else ColumnStatistics.parse(m) for m in messages]
+
+    def _zone(self) -> str:
+        return self._stripe.writer_timezone
+
+
+class BloomFilterStatistics(UnknownStatistics):
+    """The row groups of a stripe, by the bloom filters of its columns."""
+
+    def __init__(
+        self,
+        facts: OrcFacts,
+        schema: pa.Schema,
+        stripe: Stripe,
+        file: OpenFile,
+        constants: Mapping[str, pa.Scalar],
+    ) -> None:
+        self.starts = np.arange(stripe.group_count, dtype=np.int64) * stripe.stride
+        super().__init__(np.minimum(stripe.stride, stripe.row_count - self.starts))
+        self._facts = facts
+        self._schema = schema
+        self._stripe = stripe
+        self._file = file
+        self._constants = constants
+
+    def has_filter(self, column: ColumnPath) -> bool:
+        """Whether the column has bloom filters in this stripe."""
+        number = None if column[0] in self._constants else self._facts.tail.types.find(column)
+        return number is not None and (number, StreamKind.BLOOM_FILTER_UTF8) in self._stripe.streams
 
     def may_contain(self, column: ColumnPath, values: pa.Array) -> npt.NDArray[np.bool_] | None:
         """Whether bloom filters may hold any of the values."""
-        if not self._use_bloom_filters:
-            return None
         tail = self._facts.tail
         number, data_type = tail.types.find(column), leaf_type(self._schema, column)
-        if number is None or data_type is None or tail.has_encrypted(number):
+        if column[0] in self._constants or number is None or data_type is None:
+            return None
+        if tail.has_encrypted(number):
             return None
         kind = tail.types.types[number].kind
         hashes = [hash_literal(value, kind, data_type) for value in values]
@@ -162,16 +216,6 @@ class RowGroupStatistics(_OrcStatistics):
         if filters is None or len(filters) != self.num_containers:
             return None
         return filters.may_contain_any(known)
-
-    def _load_statistics(self, number: int) -> Statistics | None:
-        index = self._facts.load_row_index(self._file, self._stripe, number)
-        if index is None or len(index) != self.num_containers:
-            return None
-        messages = [index.statistics(group) for group in range(len(index))]
-        return [None if m is None else ColumnStatistics.parse(m) for m in messages]
-
-    def _zone(self) -> str:
-        return self._stripe.writer_timezone
 
 
 def leaf_type(schema: pa.Schema, path: ColumnPath) -> pa.DataType | None:
@@ -187,12 +231,3 @@ def leaf_type(schema: pa.Schema, path: ColumnPath) -> pa.DataType | None:
             return None
         data_type = data_type.field(name).type
     return data_type
-
-
-def _column_statistics(message: bytes, number: int) -> ColumnStatistics | None:
-    """The statistics of one column in those of a stripe, which has one message per column."""
-    columns = (as_bytes(value) for field, value in fields(message) if field == 1)
-    for index, column in enumerate(columns):
-        if index == number:
-            return ColumnStatistics.parse(column)
-    return None

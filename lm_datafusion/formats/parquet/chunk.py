@@ -31,6 +31,7 @@ from lm_datafusion.storage import ByteRange
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy.typing as npt
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -146,6 +147,16 @@ class ChunkFacts:
         return ByteRange(start, self.metadata.total_compressed_size)
 
     @property
+    def stored_bytes(self) -> int:
+        """Bytes of the file."""
+        return self.byte_range.length
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its values are of different lengths."""
+        return self.physical_type == "BYTE_ARRAY"
+
+    @property
     def is_flat(self) -> bool:
         """Whether each value is one row."""
         return self.leaf.max_repetition_level == 0
@@ -155,6 +166,11 @@ class ChunkFacts:
         if self._pages is _UNKNOWN:
             self._pages = self._indexed_pages(file) or self._walked_pages(file)
         return self._pages  # type: ignore[return-value]
+
+    def load_first_rows(self, file: OpenFile) -> npt.NDArray[np.int64] | None:
+        """The first row of each data page; None if that is not known."""
+        table = self.load_pages(file)
+        return None if table is None else table.locations.first_rows
 
     def load_column_index(self, file: OpenFile) -> ColumnIndex | None:
         """Bounds of the pages, if they fit the pages of the offset index."""

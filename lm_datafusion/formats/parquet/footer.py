@@ -286,17 +286,13 @@ def _physical_type(name: str) -> int | None:
     return PhysicalType[name] if name in PhysicalType.__members__ else None
 
 
-def load_file_facts(file: OpenFile) -> FileFacts:
-    """Reads and parses the footer.
+def load_footer(file: OpenFile) -> bytes:
+    """Reads the footer.
 
     Raises:
         CorruptFileError: The file is empty, truncated, or not a Parquet file.
         UnsupportedFeatureError: The footer is encrypted.
     """
-    return FileFacts(file.version, _load_footer(file))
-
-
-def _load_footer(file: OpenFile) -> bytes:
     size, path = file.version.size_bytes, file.version.path
     if size == 0:
         raise CorruptFileError("the file is empty, not a Parquet file", path=path)

@@ -34,8 +34,8 @@ from lm_datafusion.formats.parquet.splice import (
     splice_footer,
 )
 from lm_datafusion.formats.parquet.thrift import ThriftError
-from lm_datafusion.formats.parquet.values import select_values, without_views
 from lm_datafusion.selection import RowSelection
+from lm_datafusion.selection.values import select_values, without_views
 from lm_datafusion.storage import ByteRange, coalesce
 
 if TYPE_CHECKING:

@@ -39,7 +39,11 @@ from lm_datafusion.formats.parquet.bounds import (
     plain_bytes,
 )
 from lm_datafusion.predicate.kinds import is_text_or_bytes
-from lm_datafusion.pruning.statistics import UNKNOWN_COUNT, UnknownStatistics
+from lm_datafusion.pruning.statistics import (
+    UNKNOWN_COUNT,
+    ConstantStatistics,
+    UnknownStatistics,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -52,34 +56,6 @@ if TYPE_CHECKING:
     from lm_datafusion.storage import OpenFile
 
     ColumnPath = tuple[str, ...]
-
-
-class ConstantStatistics(UnknownStatistics):
-    """Containers in which some columns are constant: partitions, missing columns."""
-
-    def __init__(
-        self, row_counts: npt.NDArray[np.int64], constants: Mapping[str, pa.Scalar]
-    ) -> None:
-        super().__init__(row_counts)
-        self._constants = constants
-
-    def min_values(self, column: ColumnPath) -> pa.Array | None:
-        """The constant, if it is not null."""
-        value = self._constants.get(column[0]) if len(column) == 1 else None
-        if value is None or not value.is_valid:
-            return None
-        return pa.repeat(value, self.num_containers)
-
-    def max_values(self, column: ColumnPath) -> pa.Array | None:
-        """The constant, if it is not null."""
-        return self.min_values(column)
-
-    def null_counts(self, column: ColumnPath) -> npt.NDArray[np.int64] | None:
-        """Every row, or none."""
-        value = self._constants.get(column[0])
-        if value is None or (len(column) > 1 and value.is_valid):
-            return None
-        return np.zeros(self.num_containers, np.int64) if value.is_valid else self._row_counts
 
 
 class _Bounds(NamedTuple):
@@ -305,6 +281,7 @@ class BloomFilterStatistics(UnknownStatistics):
         constants: Mapping[str, pa.Scalar],
     ) -> None:
         super().__init__(np.array([facts.row_count(row_group)], dtype=np.int64))
+        self.starts = np.zeros(1, np.int64)
         self._facts = facts
         self._row_group = row_group
         self._file = file

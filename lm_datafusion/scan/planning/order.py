@@ -22,7 +22,6 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lm_datafusion.formats.parquet.statistics import PageStatistics, RowGroupStatistics
 from lm_datafusion.plan.ordering import ClaimedOrder, KnownOrder
 from lm_datafusion.scan.keys.spans import Span, is_less, proven_order, spans_of, why_unknown
 from lm_datafusion.scan.planning.planner import check_columns, load_facts
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lm_datafusion.formats.parquet.footer import FileFacts
+    from lm_datafusion.formats.protocol import FileFacts
     from lm_datafusion.options import ScanOptions
     from lm_datafusion.plan import Table, TableFile
     from lm_datafusion.plan.ordering import KeyValue
@@ -96,7 +95,7 @@ def _load_spans(
     column, data_type = key
     facts = load_facts(table.storage, file.path, options)
     count = facts.num_row_groups
-    statistics = RowGroupStatistics(facts, range(count), file.partition)
+    statistics = facts.row_group_statistics(range(count), file.partition)
     locations = [f"{file.path}, row group {index}" for index in range(count)]
     pages = None
     if with_pages:
@@ -116,7 +115,7 @@ def _page_spans(
     groups = []
     for index in range(facts.num_row_groups):
         try:
-            statistics = PageStatistics(facts, index, [(column,)], source, file.partition)
+            statistics = facts.page_bounds(index, [(column,)], source, file.partition)
         except Exception:  # noqa: BLE001 fails open, as all pruning does
             return None
         if not statistics.has_pages:
@@ -128,10 +127,8 @@ def _page_spans(
 
 def _footer_claim(facts: FileFacts, row_group: int, column: str) -> ClaimedOrder | None:
     """What a footer says about the first sort column of a row group, if it is this one."""
-    claims = facts.metadata.row_group(row_group).sorting_columns
-    if not claims or facts.leaf_index((column,)) != claims[0].column_index:
-        return None
-    return ClaimedOrder(descending=claims[0].descending, nulls_first=claims[0].nulls_first)
+    claim = facts.claimed_order(row_group, column)
+    return None if claim is None else ClaimedOrder(descending=claim[0], nulls_first=claim[1])
 
 
 def _with_claims(

@@ -29,8 +29,7 @@ from lm_datafusion.errors import (
     OptionError,
     UnsupportedFeatureError,
 )
-from lm_datafusion.formats.parquet.cache import FACTS
-from lm_datafusion.formats.parquet.statistics import RowGroupStatistics
+from lm_datafusion.formats.cache import FACTS
 from lm_datafusion.plan import (
     FilePlan,
     FilterStep,
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from lm_datafusion.formats.parquet.footer import FileFacts
+    from lm_datafusion.formats.protocol import FileFacts
     from lm_datafusion.metrics import ScanMetrics
     from lm_datafusion.options import ScanOptions
     from lm_datafusion.plan import FirstRows, PlanPart, ScanRequest, Table, TableFile
@@ -86,7 +85,7 @@ def plan_scan(
         ColumnNotFoundError: The table does not have a column.
         SqlError: DataFusion rejects a conjunct.
         StorageError: A file cannot be read, or has changed since the part was planned.
-        CorruptFileError: A file is not a Parquet file.
+        CorruptFileError: A file is damaged.
     """
     conjuncts = bind_request(table, request) if bound is None else bound
     keys = _key_columns(request.first, table.schema)
@@ -244,7 +243,7 @@ def _with_keys_of_file(
     tasks: list[RowGroupTask], first: FirstRows, context: PruningContext
 ) -> tuple[list[RowGroupTask], list[Span]]:
     row_groups = [task.access.row_group for task in tasks]
-    statistics = RowGroupStatistics(context.facts, row_groups, context.file_plan.constants)
+    statistics = context.facts.row_group_statistics(row_groups, context.file_plan.constants)
     data_type = context.schema.field(first.column).type
     found = best_keys(statistics, first, data_type, context.metrics)
     tasks = [dataclasses.replace(task, best=best) for task, best in zip(tasks, found, strict=True)]
@@ -413,5 +412,5 @@ def _bytes_per_row(conjunct: BoundConjunct, context: PruningContext) -> float:
         column = context.file_plan.columns.get(name)
         if column is not None:
             chunks = facts.chunks_of(0, column)
-            total += sum(chunk.metadata.total_uncompressed_size for chunk in chunks)
+            total += sum(chunk.uncompressed_bytes for chunk in chunks)
     return total / facts.row_count(0)

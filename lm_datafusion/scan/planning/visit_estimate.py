@@ -15,8 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from lm_datafusion.formats.parquet.cache import FACTS
-from lm_datafusion.formats.parquet.statistics import PageStatistics, RowGroupStatistics
+from lm_datafusion.formats.cache import FACTS
 from lm_datafusion.metrics import ScanMetrics
 from lm_datafusion.plan import ScanRequest
 from lm_datafusion.scan.keys.sort_values import bounds_to_sort_values
@@ -114,7 +113,7 @@ def _is_visited(container: _Container, last: KeyValue | None) -> bool:
 def _row_group(task: RowGroupTask, plan: ReadPlan, table: Table) -> _Container | None:
     with table.storage.open(task.file.version) as file:
         facts = FACTS.load(file, limit_bytes=plan.options.metadata_cache_bytes)
-    statistics = RowGroupStatistics(facts, [task.access.row_group], task.file.constants)
+    statistics = facts.row_group_statistics([task.access.row_group], task.file.constants)
     found = _containers(statistics, plan)
     return found[0] if found else None
 
@@ -123,8 +122,8 @@ def _pages(task: RowGroupTask, plan: ReadPlan, table: Table) -> list[_Container]
     assert plan.first is not None
     with table.storage.open(task.file.version) as file:
         facts = FACTS.load(file, limit_bytes=plan.options.metadata_cache_bytes)
-        statistics = PageStatistics(
-            facts, task.access.row_group, [(plan.first.column,)], file, task.file.constants
+        statistics = facts.page_bounds(
+            task.access.row_group, [(plan.first.column,)], file, task.file.constants
         )
         return _containers(statistics, plan) if statistics.has_pages else []
 

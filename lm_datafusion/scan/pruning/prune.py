@@ -25,12 +25,6 @@ import numpy as np
 import pyarrow as pa
 
 from lm_datafusion.forks import cached_property
-from lm_datafusion.formats.parquet.dictionary import load_dictionary
-from lm_datafusion.formats.parquet.statistics import (
-    BloomFilterStatistics,
-    PageStatistics,
-    RowGroupStatistics,
-)
 from lm_datafusion.plan.access_plan import rows_of_verdicts
 from lm_datafusion.predicate.tree import (
     references,
@@ -46,7 +40,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from lm_datafusion.formats.parquet.footer import FileFacts
+    from lm_datafusion.formats.protocol import FileFacts
     from lm_datafusion.metrics import ScanMetrics
     from lm_datafusion.options import ScanOptions
     from lm_datafusion.plan import FilePlan, ReadPlan, RowGroupAccess
@@ -85,10 +79,10 @@ class PruningContext:
         return condition_keys(self.conjuncts, self.file_plan, self.schema, is_verified=is_verified)
 
     @cached_property
-    def statistics(self) -> RowGroupStatistics:
+    def statistics(self) -> PruningStatistics:
         """The footer statistics of all row groups."""
         every = range(self.facts.num_row_groups)
-        return RowGroupStatistics(self.facts, every, self.file_plan.constants)
+        return self.facts.row_group_statistics(every, self.file_plan.constants)
 
     def judge(self, conjunct: int, statistics: PruningStatistics) -> npt.NDArray[np.uint8]:
         """Verdicts of one conjunct; SOME_ROWS for all if judging fails."""
@@ -202,13 +196,16 @@ def _prune_by_bloom_filters(
     if not context.conjunction.equalities:
         return access
     constants = context.file_plan.constants
-    statistics = BloomFilterStatistics(context.facts, access.row_group, file, constants)
+    statistics = context.facts.filter_answers(access.row_group, file, constants)
     for index in context.conjunction.equalities:
         conjunct = context.conjuncts[index]
         has_filter = any(statistics.has_filter(r.path) for r in references(conjunct.tree))
         if has_filter and access.is_undecided(index):
-            verdict = context.judge(index, statistics)[0]
-            access = access.with_verdict(index, int(verdict))
+            verdicts = context.judge(index, statistics)
+            if len(verdicts) == 1:
+                access = access.with_verdict(index, int(verdicts[0]))
+            else:
+                access = access.with_range_verdicts(index, statistics.starts, verdicts)
     return access
 
 
@@ -245,8 +242,7 @@ def _dictionary_passes(
     column = context.file_plan.columns.get(conjunct.columns[0]) if conjunct.columns else None
     if len(conjunct.columns) != 1 or column is None:
         return None
-    values = load_dictionary(
-        context.facts,
+    values = context.facts.load_dictionary(
         access.row_group,
         column,
         file,
@@ -307,7 +303,7 @@ def _prune_by_page_index(
                 access = access.with_rows(index, *known[0])
             continue
         try:
-            statistics = PageStatistics(context.facts, access.row_group, columns, file, constants)
+            statistics = context.facts.page_bounds(access.row_group, columns, file, constants)
         except Exception:  # noqa: BLE001 pruning fails open
             context.metrics.add(predicate_evaluation_errors=1)
             continue

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from lm_datafusion.formats.parquet.values import take_values
+from lm_datafusion.selection.values import take_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,14 +18,14 @@ import numpy as np
 import pyarrow as pa
 
 from lm_datafusion.errors import UnsupportedFeatureError
-from lm_datafusion.formats.parquet.values import select_values, take_values
+from lm_datafusion.selection.values import select_values, take_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from lm_datafusion.formats.parquet.decode import PageDecoder
+    from lm_datafusion.formats.protocol import Decoder
     from lm_datafusion.predicate.tree import Predicate
     from lm_datafusion.selection import RowSelection
 
@@ -46,7 +46,7 @@ class Column:
 
     name: str
     data_type: pa.DataType
-    decoder: PageDecoder | None = None
+    decoder: Decoder | None = None
     constant: pa.Scalar | None = None
     path: str = ""
     _held: tuple[RowSelection, Values] | None = field(default=None)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lm_datafusion.formats.parquet.chunk import ChunkFacts
+    from lm_datafusion.formats.protocol import Chunk
     from lm_datafusion.plan import ReadPlan
     from lm_datafusion.predicate.tree import Predicate
     from lm_datafusion.scan.reading.adaptive_order import AdaptiveOrder
@@ -223,7 +223,7 @@ class RowGroupReader:
         decoders = [column.decoder for column in self._columns.values()]
         return max([d.uncompressed_bytes for d in decoders if d is not None], default=0)
 
-    def chunks(self, names: Iterable[str], index: int = 0) -> list[ChunkFacts]:
+    def chunks(self, names: Iterable[str], index: int = 0) -> list[Chunk]:
         """The column chunks of some columns in one row group; only stored columns have them."""
         columns = [self.task.file.columns.get(name) for name in names]
         facts, row_group = self.context.facts, self._row_groups[index]
@@ -256,9 +256,8 @@ class RowGroupReader:
         seen = self.access.selection.difference(ahead)
         pages = 0
         for chunk in self.chunks(names):
-            table = chunk.load_pages(self.index_file)
-            if table is not None:
-                first_rows = table.locations.first_rows
+            first_rows = chunk.load_first_rows(self.index_file)
+            if first_rows is not None:
                 pages += int((ahead.page_mask(first_rows) & ~seen.page_mask(first_rows)).sum())
         self.context.metrics.add(pages_pruned_early_stop=pages)
 

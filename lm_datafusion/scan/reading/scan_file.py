@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lm_datafusion.formats.parquet.decode import FileColumn
 from lm_datafusion.scan.reading.columns import Column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lm_datafusion.formats.protocol import FileColumn
     from lm_datafusion.scan.pruning.prune import PruningContext
     from lm_datafusion.storage import LazyFile, OpenFile
 
@@ -51,9 +51,8 @@ class ScanFile:
         facts = self.context.facts
         return tuple(
             [
-                (chunk.codec, chunk.kernel_pages is None)
+                facts.decoding(row_group, column)
                 for column in self.context.file_plan.columns.values()
-                for chunk in facts.chunks_of(row_group, column)
             ]
         )
 
@@ -62,8 +61,7 @@ class ScanFile:
         index = self.context.file_plan.columns.get(name)
         if index is None:
             return None
-        return FileColumn(
-            self.context.facts,
+        return self.context.facts.open_column(
             index,
             self.context.schema.field(name).type,
             (self.file, self.index_file),

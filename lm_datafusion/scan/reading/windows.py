@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from lm_datafusion.formats.parquet.chunk import ChunkFacts
+    from lm_datafusion.formats.protocol import Chunk
     from lm_datafusion.storage import OpenFile
 
 WINDOW_ROWS = 1 << 20
@@ -49,43 +49,37 @@ def count_windows(row_count: int, chunk_bytes: int, *, window_bytes: int) -> int
 
 
 def plan_edges(
-    row_count: int, count: int, chunks: Sequence[ChunkFacts], file: OpenFile
+    row_count: int, count: int, chunks: Sequence[Chunk], file: OpenFile
 ) -> npt.NDArray[np.int64]:
     """The edges of `count` windows: ascending, from 0 to `row_count`."""
     whole = np.array([0, row_count], dtype=np.int64)
     if count <= 1 or not chunks:
         return whole
     widest = max(chunks, key=lambda chunk: chunk.uncompressed_bytes)
-    table = widest.load_pages(file)
+    first_rows = widest.load_first_rows(file)
     # Sizes and row counts may be wrong; a window has at least one page and one row.
-    most = MOST_WINDOWS if table is None else len(table.locations)
+    most = MOST_WINDOWS if first_rows is None else len(first_rows)
     count = max(1, min(count, row_count, most))
     borders = np.linspace(0, row_count, count + 1)[1:-1].astype(np.int64)
-    if table is not None:
+    if first_rows is not None:
         # The page that begins at or before each evenly spaced border.
-        first_rows = table.locations.first_rows
         borders = first_rows[np.searchsorted(first_rows, borders, side="right") - 1]
     return np.unique(np.concatenate([whole, borders]))
 
 
-def page_edges(
-    row_count: int, chunks: Sequence[ChunkFacts], file: OpenFile
-) -> npt.NDArray[np.int64]:
+def page_edges(row_count: int, chunks: Sequence[Chunk], file: OpenFile) -> npt.NDArray[np.int64]:
     """Every row where a page of one of the chunks begins, and `row_count`."""
-    tables = [chunk.load_pages(file) for chunk in chunks]
-    firsts = [table.locations.first_rows for table in tables if table is not None]
+    firsts = [rows for chunk in chunks if (rows := chunk.load_first_rows(file)) is not None]
     edges = np.unique(np.concatenate([np.array([0, row_count], dtype=np.int64), *firsts]))
     return edges[edges <= row_count]
 
 
-def shared_edges(
-    row_count: int, chunks: Sequence[ChunkFacts], file: OpenFile
-) -> npt.NDArray[np.int64]:
+def shared_edges(row_count: int, chunks: Sequence[Chunk], file: OpenFile) -> npt.NDArray[np.int64]:
     """Every row where a page of each of the chunks begins, and `row_count`."""
     edges: npt.NDArray[np.int64] | None = None
     for chunk in chunks:
-        table = chunk.load_pages(file)
-        firsts = np.zeros(1, dtype=np.int64) if table is None else table.locations.first_rows
+        found = chunk.load_first_rows(file)
+        firsts = np.zeros(1, dtype=np.int64) if found is None else found
         edges = firsts if edges is None else np.intersect1d(edges, firsts)
     inner = np.zeros(0, dtype=np.int64) if edges is None else edges
     return np.union1d(inner[inner < row_count], [0, row_count])

@@ -29,8 +29,6 @@ import numpy as np
 import pyarrow as pa
 
 from lm_datafusion.errors import GaveUpError
-from lm_datafusion.formats.parquet.statistics import PageStatistics
-from lm_datafusion.formats.parquet.values import without_views
 from lm_datafusion.plan import RowFilter
 from lm_datafusion.plan.ordering import UNKNOWN_KEY
 from lm_datafusion.predicate.tree import And, ColumnReference, Comparison, Operator
@@ -42,6 +40,7 @@ from lm_datafusion.scan.top_k.best_first import BestFirst
 from lm_datafusion.scan.top_k.candidates import Candidates, Part, good_enough
 from lm_datafusion.scan.top_k.crew import run_crew
 from lm_datafusion.selection import RowSelection
+from lm_datafusion.selection.values import without_views
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -241,8 +240,7 @@ class FirstRowsWalk:
             return np.zeros(0, dtype=np.int64), []
         if context.options.prune_page_index:
             try:
-                statistics = PageStatistics(
-                    context.facts,
+                statistics = context.facts.page_bounds(
                     access.row_group,
                     [(column,)],
                     reader.index_file,

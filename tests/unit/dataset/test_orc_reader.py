@@ -18,7 +18,7 @@ from lm_datafusion.errors import (
     OptionError,
     SqlError,
 )
-from lm_datafusion.formats.orc.cache import ORC_FACTS
+from lm_datafusion.formats.cache import FACTS
 from lm_datafusion.storage import LocalStorage, MeteredFile
 from tests.dataset_files import same_values
 from tests.orc_files import write
@@ -222,7 +222,7 @@ def test_ranges_of_all_rows_are_the_streams_of_the_columns(reader, path):
 
 
 def test_metadata_is_read_once_per_version(path):
-    ORC_FACTS.clear()
+    FACTS.clear()
     storage = MeteredStorage()
     reader = lm.orc_reader(path, storage=storage)
     reader.row_selection_from_row_index("a = 5 AND b = 7")

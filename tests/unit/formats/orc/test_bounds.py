@@ -68,9 +68,9 @@ def test_a_nan_that_hides_a_row_group_from_the_bounds_of_its_stripe(tmp_path):
     path = write(tmp_path / "f.orc", {"d": values}, row_index_stride=4)
     schema = pa.schema([("d", pa.float64())])
     with opened(path) as (file, facts):
-        stripes = StripeStatistics(facts, file, schema)
+        stripes = StripeStatistics(facts, schema, [0], {})
         assert stripes.max_values(("d",)).to_pylist() == [None]
-        groups = RowGroupStatistics(facts, file, schema, facts.load_stripe(file, 0))
+        groups = RowGroupStatistics(facts, schema, facts.load_stripe(file, 0), file, {})
         assert groups.max_values(("d",)).to_pylist() == [2.0, None]
         assert groups.nan_counts(("d",)).tolist() == [0, -1]
 
@@ -172,8 +172,8 @@ def test_timestamps_that_cannot_be_used():
 def test_fractions_before_1970_are_within_their_bounds(tmp_path):
     values = pa.array([-1, -999_999_999, -1_000_000_001], pa.timestamp("ns"))
     path = write(tmp_path / "f.orc", {"t": values})
-    with opened(path) as (file, facts):
-        stripes = StripeStatistics(facts, file, pa.schema([("t", pa.timestamp("ns"))]))
+    with opened(path) as (_, facts):
+        stripes = StripeStatistics(facts, pa.schema([("t", pa.timestamp("ns"))]), [0], {})
         low = stripes.min_values(("t",)).cast(pa.int64())[0].as_py()
         high = stripes.max_values(("t",)).cast(pa.int64())[0].as_py()
         assert low <= -1_000_000_001

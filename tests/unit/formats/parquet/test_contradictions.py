@@ -11,7 +11,7 @@ import pytest
 
 import lm_datafusion as lm
 from lm_datafusion.errors import CorruptFileError
-from lm_datafusion.formats.parquet.footer import load_file_facts
+from lm_datafusion.formats.parquet.facts import load_parquet_facts
 from lm_datafusion.formats.parquet.statistics import PageStatistics, RowGroupStatistics
 from lm_datafusion.formats.parquet.thrift import Kind
 from lm_datafusion.pruning.statistics import UNKNOWN_COUNT
@@ -105,7 +105,7 @@ def opened(path):
 
 def facts_of(path):
     with opened(path) as file:
-        return load_file_facts(file)
+        return load_parquet_facts(file)
 
 
 def row_group_statistics(path):
@@ -232,7 +232,7 @@ def test_a_row_group_of_fewer_rows_than_values_is_corrupt(tmp_path):
 class TestPages:
     def statistics(self, path, name):
         with opened(path) as file:
-            facts = load_file_facts(file)
+            facts = load_parquet_facts(file)
             statistics = PageStatistics(facts, 0, [(name,)], file, {})
             path = (name,)
             return statistics.min_values(path), statistics.null_counts(path)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lm_datafusion as lm
-from lm_datafusion.formats.parquet.footer import load_file_facts
+from lm_datafusion.formats.parquet.facts import load_parquet_facts
 from lm_datafusion.formats.parquet.statistics import PageStatistics, RowGroupStatistics
 from lm_datafusion.formats.parquet.thrift import Kind
 from lm_datafusion.storage.local import LocalStorage
@@ -83,7 +83,7 @@ def opened(path):
 
 def statistics_of(path):
     with opened(path) as file:
-        facts = load_file_facts(file)
+        facts = load_parquet_facts(file)
     return RowGroupStatistics(facts, range(facts.num_row_groups), {})
 
 
@@ -183,7 +183,7 @@ def test_pages_of_a_chunk_without_nan_have_none(tmp_path):
     data = written([values], **options, write_batch_size=100)
     for count, expected in ((0, True), (1, False), (None, False)):
         with opened(saved(tmp_path, with_nan_counts(data, [count]))) as file:
-            pages = PageStatistics(load_file_facts(file), 0, [PATH], file, {})
+            pages = PageStatistics(load_parquet_facts(file), 0, [PATH], file, {})
             counts = pages.nan_counts(PATH)
         assert pages.num_containers > 5
         assert (counts is not None) is expected

@@ -6,9 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import lm_datafusion as lm
+from lm_datafusion.formats.parquet.facts import ParquetFacts
 from lm_datafusion.scan.memory.condition_cache import ConjunctKey
 from lm_datafusion.scan.memory.stage_outcomes import OUTCOMES, Stage, StageOutcomes
-from lm_datafusion.scan.pruning import prune
 from lm_datafusion.storage import FileVersion
 
 A = FileVersion("a.parquet", 1, "1")
@@ -79,7 +79,7 @@ def path(tmp_path):
 def tried(monkeypatch):
     """Stages that were tried: which, and for which columns."""
     seen = []
-    load, statistics = prune.load_dictionary, prune.PageStatistics
+    load, statistics = ParquetFacts.load_dictionary, ParquetFacts.page_bounds
 
     def loaded(facts, row_group, column, *arguments, **named):
         seen.append(("dictionary", facts.schema.field(column).name))
@@ -90,8 +90,8 @@ def tried(monkeypatch):
         seen.append(("pages", columns[0][0]))
         return statistics(facts, row_group, columns, *arguments)
 
-    monkeypatch.setattr(prune, "load_dictionary", loaded)
-    monkeypatch.setattr(prune, "PageStatistics", judged)
+    monkeypatch.setattr(ParquetFacts, "load_dictionary", loaded)
+    monkeypatch.setattr(ParquetFacts, "page_bounds", judged)
     return seen
 
 
@@ -139,7 +139,7 @@ def test_pruning_that_failed_is_tried_again(path, monkeypatch):
         raise OSError("the page index cannot be read")
 
     with monkeypatch.context() as broken:
-        broken.setattr(prune, "PageStatistics", fail)
+        broken.setattr(ParquetFacts, "page_bounds", fail)
         assert scan(path, "key < 300") == (300, 0)
     rows, pruned = scan(path, "key < 300")
     assert rows == 300

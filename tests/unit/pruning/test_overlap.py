@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lm_datafusion.cli.overlap import is_ascending, overlap_share
+from lm_datafusion.pruning.overlap import is_ascending, overlap_share
 
 
 def share(pairs, counts=None, data_type=None):

@@ -13,11 +13,12 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from lm_datafusion.forks import hold_over_forks
-from lm_datafusion.formats.parquet.footer import FileFacts, load_file_facts
+from lm_datafusion.formats.recognition import load_file_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from lm_datafusion.formats.protocol import FileFacts
     from lm_datafusion.storage import FileVersion, OpenFile
 
 # The most scans of the same columns between two measurements of facts.
@@ -45,7 +46,7 @@ class FactsCache:
             return facts
 
     def load(self, file: OpenFile, *, limit_bytes: int) -> FileFacts:
-        """The facts of an open file; reads the footer if they are not cached."""
+        """The facts of an open file; reads its footer if they are not cached."""
         facts = self.get(file.version)
         if facts is not None:
             return facts

@@ -17,9 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from lm_datafusion.kernels import kernel_info
-from lm_datafusion.selection import RowSelection, RowSelectionStrategy
+from lm_datafusion.selection.strategy import RowSelectionStrategy
 
 if TYPE_CHECKING:
+    from lm_datafusion.selection.selection import RowSelection
+
     Values: TypeAlias = pa.Array | pa.ChunkedArray
 
 SPARSE_FRACTION = 0.02

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lm_datafusion.errors import CorruptFileError
-from lm_datafusion.formats.parquet.cache import FactsCache
+from lm_datafusion.formats.cache import FactsCache
 from lm_datafusion.storage import LocalStorage
 
 PLENTY = 1 << 30
