@@ -347,7 +347,7 @@ cdef class ChunkReader:
         cdef int64_t i, first, pages, base_row = 0, base_page = 0
         cdef Scratch scratch = workspace.scratch
         layout.stride = self.page_count
-        layout.table = <int64_t*>scratch.room(TABLE, 5 * layout.stride * 8 + 64)
+        layout.table = <int64_t*>scratch.room(TABLE, 6 * layout.stride * 8 + 64)
         # A range per page at the most, and one per dictionary.
         layout.ranges = <int64_t*>scratch.room(
             RANGES, 2 * (layout.stride + <int64_t>len(self._chunks)) * 8 + 64
@@ -450,8 +450,8 @@ cdef class ChunkReader:
         cdef Dictionary found
         try:
             found = Dictionary(
-                buffer, start, workspace.decompressor(chunk), self._reader.verifies,
-                self._reader.largest_page,
+                buffer.slice(start, chunk.dictionary_bytes), 0, workspace.decompressor(chunk),
+                self._reader.verifies, self._reader.largest_page,
             )
         except PageError as error:
             error.chunk = number

@@ -60,6 +60,7 @@ cdef int place_pages(Layout* layout, int64_t first, const int64_t* offsets, cons
         page = layout.table[i] - base_page
         if sizes[page] > 0x7FFFFFFF:
             return -1
+        layout.table[5 * layout.stride + i] = sizes[page]
         if i == 0 and layout.table[i] == kept_page:
             layout.table[layout.stride + i] = -1
         else:
@@ -113,7 +114,7 @@ def plan_pages(const int64_t[::1] offsets, const int64_t[::1] sizes, const int64
     cdef int64_t[:, ::1] table
     cdef int64_t[:, ::1] ranges
     cdef Layout layout
-    found = np.empty((5, max(1, pages)), dtype=np.int64)
+    found = np.empty((6, max(1, pages)), dtype=np.int64)
     found_ranges = np.empty((max(1, pages), 2), dtype=np.int64)
     table, ranges = found, found_ranges
     layout.table, layout.stride, layout.ranges = &table[0, 0], max(1, pages), &ranges[0, 0]

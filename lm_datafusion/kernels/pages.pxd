@@ -44,7 +44,7 @@ cdef class Scratch:
 
 cdef struct Layout:
     # By page: its number, where it begins among the fetched bytes, its first row, the row behind its
-    # last, and the part of the column that it is in; `stride` numbers apart.
+    # last, the part of the column that it is in, and its bytes; `stride` numbers apart.
     int64_t* table
     int64_t stride
     int64_t count
@@ -71,12 +71,13 @@ cdef class PageReader:
     cdef bint _is_packed
     cdef const uint8_t* _data
     cdef int64_t _size
-    # The number of each page in its column, where it begins, its first row, the row behind its last.
+    # The rows of a `Layout`'s table.
     cdef const int64_t* _numbers
     cdef const int64_t* _starts
     cdef const int64_t* _first_rows
     cdef const int64_t* _row_ends
     cdef const int64_t* _parts
+    cdef const int64_t* _page_bytes
     cdef object _tables  # keeps those alive, unless a scratch does
     cdef int _max_definition_level
     cdef bint verifies  # whether pages are checked against their checksums

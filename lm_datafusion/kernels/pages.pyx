@@ -208,8 +208,10 @@ cdef class PageReader:
         cdef Py_ssize_t count = len(numbers)
         if not count == len(starts) == len(first_rows) == len(row_ends):
             raise PageError("pages and rows do not fit")
+        # Pages may be as long as the buffer.
+        sizes = np.full(count, 1 << 62)
         tables = np.ascontiguousarray(
-            [numbers, starts, first_rows, row_ends, np.zeros(count)], dtype=np.int64
+            [numbers, starts, first_rows, row_ends, np.zeros(count), sizes], dtype=np.int64
         )
         cdef int64_t[:, ::1] rows = tables
         self.hand_over(scratch, decompress, buffer, &rows[0, 0] if count else NULL, count, count)
@@ -234,6 +236,7 @@ cdef class PageReader:
         self._first_rows = tables + 2 * stride
         self._row_ends = tables + 3 * stride
         self._parts = tables + 4 * stride
+        self._page_bytes = tables + 5 * stride
         self.page_count = 0
         self.wants_owned = False
         for page in range(count):
@@ -338,6 +341,8 @@ cdef class PageReader:
         else:
             if start < 0 or start >= size:
                 self._fail(b"the page lies outside the bytes at hand", page)
+            # What follows is not what follows it in the file.
+            size = min(size, start + self._page_bytes[page])
             if read_page_header(self._page_data + start, size - start, &header):
                 self._fail(b"no page header", page)
             if header.kind != DATA_V1 and header.kind != DATA_V2:

@@ -121,8 +121,10 @@ cdef void read_page_fields(Cursor* cursor, PageHeader* header, int level) noexce
     """The fields of a data or dictionary page header; `level` is its field in PageHeader."""
     cdef int field = 0
     cdef int kind
-    cdef int32_t num_nulls = -1
-    if level == 8:
+    cdef int32_t num_nulls = -1, repetition_encoding = -1
+    if level == 5:
+        header.definition_bytes = -1
+    elif level == 8:
         header.definition_bytes = header.repetition_bytes = -1
     while not cursor.status:
         kind = next_field(cursor, &field)
@@ -139,6 +141,8 @@ cdef void read_page_fields(Cursor* cursor, PageHeader* header, int level) noexce
         elif level == 5 and field == 3 and kind == 5:
             # How levels are written, kept where V2 has their length.
             header.definition_bytes = read_i32(cursor)
+        elif level == 5 and field == 4 and kind == 5:
+            repetition_encoding = read_i32(cursor)
         elif level == 8 and field == 5 and kind == 5:
             header.definition_bytes = read_i32(cursor)
         elif level == 8 and field == 6 and kind == 5:
@@ -147,7 +151,10 @@ cdef void read_page_fields(Cursor* cursor, PageHeader* header, int level) noexce
             header.is_compressed = kind == 1
         else:
             skip_value(cursor, kind, 0)
-    if not cursor.status and level == 8 and (num_nulls < 0 or header.num_rows < 0):
+    if not cursor.status and (
+        (level == 8 and (num_nulls < 0 or header.num_rows < 0))
+        or (level == 5 and (header.definition_bytes < 0 or repetition_encoding < 0))
+    ):
         cursor.status = -2
 
 

@@ -40,7 +40,12 @@ from tests.property.cases import plain
 from tests.property.damaged_files import BaseFile, Question, chunks_in, damage_file, draw_base
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
     from tests.footers import Struct
+
+    Reader: TypeAlias = Callable[[str, Question], pa.Table]
 
 # Fields of `ColumnMetaData`.
 ENCODINGS, STATISTICS, ENCODING_STATISTICS, SIZE_STATISTICS = 2, 12, 13, 16
@@ -122,7 +127,7 @@ def read_whole(path: str, question: Question) -> pa.Table:
     return _filter_in_memory(dataset.to_table(columns=wanted), question)
 
 
-def read_repaired(path: str, question: Question) -> pa.Table:
+def read_repaired(reader: Reader, path: str, question: Question) -> pa.Table:
     """Others refuse files for statistics that are too short, and for encodings that no page has.
 
     Pruning fails open, so ours ignores these. What is in the pages counts.
@@ -131,7 +136,7 @@ def read_repaired(path: str, question: Question) -> pa.Table:
         data = with_footer(file.read(), _drop_advice)
     with open(path, "wb") as file:
         file.write(data)
-    return read_pyarrow(path, question)
+    return reader(path, question)
 
 
 def _drop_advice(footer: Struct) -> None:
@@ -161,14 +166,17 @@ def read_duckdb(path: str, question: Question) -> pa.Table:
     return _filter_in_memory(found, question)
 
 
-READERS = {
+READERS: dict[str, Reader] = {
     "ours": read_ours,
     "unpruned": functools.partial(read_ours, **UNPRUNED),
     "datafusion": read_datafusion,
     "pyarrow": read_pyarrow,
     "duckdb": read_duckdb,
     "whole": read_whole,
-    "repaired": read_repaired,
+}
+READERS |= {
+    f"{name}, repaired": functools.partial(read_repaired, READERS[name])
+    for name in ("pyarrow", "datafusion", "duckdb")
 }
 OURS = ("ours", "unpruned", "whole")
 

@@ -265,7 +265,7 @@ class ChunkFacts:
             index = parse_offset_index(file.fetch_ranges([tail.offset_index])[0])
         except (ThriftError, StorageError):
             return None
-        if not self._fits(index):
+        if not self._fits(index, file.version.size_bytes):
             return None
         return PageTable(
             locations=PageLocations(
@@ -274,12 +274,12 @@ class ChunkFacts:
             encodings=None,
         )
 
-    def _fits(self, index: OffsetIndex) -> bool:
-        """Whether an offset index belongs to this chunk."""
+    def _fits(self, index: OffsetIndex, file_bytes: int) -> bool:
+        """Whether an offset index belongs to this chunk, and the chunk to the file."""
         return (
             len(index.offsets) > 0
             and int(index.offsets[0]) == self.metadata.data_page_offset
-            and int(index.offsets[-1] + index.sizes[-1]) <= self.byte_range.stop
+            and int(index.offsets[-1] + index.sizes[-1]) <= self.byte_range.stop <= file_bytes
             and int(index.first_rows[-1]) < self.row_count
         )
 

@@ -61,7 +61,9 @@ class FileFacts:
             self.metadata: pq.FileMetaData = reader.metadata
             self.schema: pa.Schema = reader.schema_arrow
             self.elements: SchemaElements = load_schema_elements(footer)
-        except (pa.ArrowException, OSError, ThriftError) as error:
+            for data_type in self.schema.types:
+                _check_time_zones(data_type)
+        except (pa.ArrowException, OSError, ThriftError, UnicodeDecodeError) as error:
             raise footer_error(version.path, error) from error
         self._row_counts: dict[int, int] = {}
         self._chunks: dict[tuple[int, int], ChunkFacts] = {}
@@ -264,6 +266,17 @@ class FileFacts:
             return self._all_tails[row_group][leaf]
         except (ThriftError, IndexError, AttributeError, TypeError):
             return None
+
+
+def _check_time_zones(data_type: pa.DataType) -> None:
+    """Raises `UnicodeDecodeError` if a time zone is not UTF-8: DataFusion would panic."""
+    if pa.types.is_timestamp(data_type):
+        _ = data_type.tz
+    elif pa.types.is_dictionary(data_type):
+        _check_time_zones(data_type.value_type)
+    elif data_type.num_fields:
+        for number in range(data_type.num_fields):
+            _check_time_zones(data_type.field(number).type)
 
 
 def _held_bytes(held: Any) -> int:

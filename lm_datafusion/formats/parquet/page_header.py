@@ -79,6 +79,8 @@ def _page_header(fields: Fields, header_bytes: int, offset: int) -> PageHeader:
     sizes = header_bytes, uncompressed_size, compressed_size
     if kind == PageType.DATA_V1:
         page = required(fields, 5, dict)
+        for level_encoding in (3, 4):
+            required(page, level_encoding, int)
         return PageHeader(PageType.DATA_V1, *sizes, _count(page, 1), required(page, 2, int))
     if kind == PageType.DATA_V2:
         return _data_page_v2(sizes, required(fields, 8, dict))

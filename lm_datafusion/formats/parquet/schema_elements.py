@@ -33,6 +33,8 @@ from lm_datafusion.formats.parquet.thrift import (
     write_struct,
 )
 
+# A null takes as much memory as a value of fixed length, so a length that is damaged is expensive.
+MAX_FIXED_LENGTH = 1 << 24
 MAX_SCHEMA_DEPTH = 256  # bounds the total length of all paths; Arrow's own formats stop at 64
 
 
@@ -170,11 +172,14 @@ def _element(raw: bytes, fields: Fields) -> SchemaElement:
     num_children = optional(fields, 5, int) or 0
     if num_children < 0:
         raise ThriftError(f'schema element "{name}" has {num_children} children')
+    type_length = optional(fields, 2, int)
+    if type_length is not None and type_length > MAX_FIXED_LENGTH:
+        raise ThriftError(f'schema element "{name}" has values of {type_length:,} bytes')
     return SchemaElement(
         raw=raw,
         name=name,
         physical_type=optional(fields, 1, int),
-        type_length=optional(fields, 2, int),
+        type_length=type_length,
         repetition=repetition,
         num_children=num_children,
         converted_type=optional(fields, 6, int),

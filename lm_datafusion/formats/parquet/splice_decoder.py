@@ -106,6 +106,9 @@ class SpliceDecoder:
             if locations is not None and not rows.selects_all():
                 covered = _coverage(rows, locations)
             values = self._try_splice(locations, covered)
+            if values is None and not covered.selects_all():
+                covered = RowSelection.all(self._row_count)
+                values = self._try_splice(None, covered)
         if values is None:
             values, covered = self._read_whole(), RowSelection.all(self._row_count)
         self.rows_decoded += len(values)
@@ -123,13 +126,19 @@ class SpliceDecoder:
     def _try_splice(
         self, locations: Sequence[PageLocations] | None, covered: RowSelection
     ) -> pa.ChunkedArray | None:
-        """The values of the covered pages; None if they do not decode to the covered rows."""
+        """The values of the covered pages; None if they do not decode to the covered rows.
+
+        Raises:
+            CorruptFileError: A page must not be decoded, or all pages hold too many rows.
+        """
         try:
             values = self._splice(locations, covered)
         except _NOT_SPLICED as error:
             if isinstance(error, LateError):
                 raise
             return None
+        if len(values) > covered.row_count and covered.selects_all():
+            raise self._corrupt(f"pages hold more than the {self._row_count} rows of the row group")
         return values if len(values) == covered.row_count and _codes_fit(values) else None
 
     def _splice(
@@ -166,8 +175,10 @@ class SpliceDecoder:
                 )
             )
             position = stop
+        # Of repeated values PyArrow reads as many rows as the footer says: a surplus has to show.
+        spare = any(not chunk.is_flat for chunk in self._chunks)
         spliced = SplicedColumn(
-            column=self._column, leaves=tuple(leaves), row_count=covered.row_count
+            column=self._column, leaves=tuple(leaves), row_count=covered.row_count + spare
         )
         footer = splice_footer(self._facts, [[spliced]])
         return open_reader(pa.py_buffer(b"".join([view, footer]))).read_column(0)

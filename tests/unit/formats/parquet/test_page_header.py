@@ -171,7 +171,8 @@ def test_index_page():
 
 
 V1_PAGE = write_struct([(1, Kind.I32, 3), (2, Kind.I32, 0), (3, Kind.I32, 3), (4, Kind.I32, 3)])
-NO_PAGE = write_struct([(1, Kind.I32, -3), (2, Kind.I32, 0)])
+NO_PAGE = write_struct([(1, Kind.I32, -3), *((n, Kind.I32, 3) for n in (2, 3, 4))])
+NO_LEVELS = write_struct([(1, Kind.I32, 3), (2, Kind.I32, 0), (3, Kind.I32, 3)])
 
 
 @pytest.mark.parametrize(
@@ -184,6 +185,7 @@ NO_PAGE = write_struct([(1, Kind.I32, -3), (2, Kind.I32, 0)])
         (page_header(2, [(5, Kind.STRUCT, V1_PAGE)]), "field 7 should be dict"),
         (page_header(3, [(5, Kind.STRUCT, V1_PAGE)]), "field 8 should be dict"),
         (page_header(0, [(5, Kind.STRUCT, NO_PAGE)]), "it is -3"),
+        (page_header(0, [(5, Kind.STRUCT, NO_LEVELS)]), "field 4 should be int"),
         (page_header(0, [(5, Kind.STRUCT, V1_PAGE)], compressed=-1), "it is -1"),
         (page_header(0, [(5, Kind.STRUCT, V1_PAGE)], uncompressed=-1), "it is -1"),
         (page_header(3, [(8, Kind.STRUCT, v2_page(levels=(6, 6)))]), "longer than the page"),
