@@ -29,7 +29,7 @@ from pyarrow import fs
 
 from lm_datafusion.dataset.extent import Extent
 from lm_datafusion.errors import OptionError
-from lm_datafusion.formats.recognition import ORC
+from lm_datafusion.formats.names import ORC
 from lm_datafusion.options import ScanOptions
 from lm_datafusion.scan import load_facts
 from lm_datafusion.storage import LocalStorage

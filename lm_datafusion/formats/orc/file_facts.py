@@ -15,6 +15,7 @@ import numpy as np
 
 from lm_datafusion.errors import CorruptFileError
 from lm_datafusion.forks import cached_property
+from lm_datafusion.formats.names import ORC
 from lm_datafusion.formats.orc import profile
 from lm_datafusion.formats.orc.chunk import OrcChunk
 from lm_datafusion.formats.orc.column import OrcColumn
@@ -45,7 +46,7 @@ PORTION_ROWS: Final = 1 << 18
 class OrcFileFacts(OrcFacts):
     """What is known about one version of an ORC file."""
 
-    format_name = "ORC"
+    format_name = ORC
 
     def __init__(self, file: OpenFile) -> None:
         super().__init__(file)

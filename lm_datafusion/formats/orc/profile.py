@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lm_datafusion.errors import CorruptFileError
-from lm_datafusion.formats.orc.chunk import OrcChunk
+from lm_datafusion.formats.names import ORC
+from lm_datafusion.formats.orc.chunk import decoded_bytes
 from lm_datafusion.formats.orc.spec import Compression, EncodingKind, StreamKind, TypeKind, Writer
 from lm_datafusion.formats.orc.statistics import RowGroupStatistics, StripeStatistics, leaf_type
 from lm_datafusion.formats.profile import (
@@ -121,6 +122,7 @@ def _column(
         chunks=profiles,
         overlap=overlap_share(minima, maxima, counts) if len(stripes) > 1 else None,
         is_ascending=is_ascending(minima, maxima),
+        format_name=ORC,
     )
 
 
@@ -137,16 +139,11 @@ def _chunk(
     is_dictionary = encoding.kind in _DICTIONARIES
     has_index = (number, StreamKind.ROW_INDEX) in stripe.streams
     filters = stripe.streams.get((number, StreamKind.BLOOM_FILTER_UTF8))
-    top = next(
-        index
-        for index in range(len(facts.tail.types.names))
-        if number in facts.tail.types.subtree(facts.tail.types.top_level(index))
-    )
     return ChunkProfile(
         row_group=stripe.index,
         offset=min((place.offset for place in values), default=stripe.information.offset),
         compressed_bytes=sum(place.length for place in values),
-        uncompressed_bytes=OrcChunk(facts, stripe.index, top).uncompressed_bytes,
+        uncompressed_bytes=sum(decoded_bytes(facts, stripe.index, n) for n in below),
         encodings=(_name(EncodingKind, encoding.kind),),
         codec=_name(Compression, facts.tail.post_script.compression),
         minimum=bounds[0],
