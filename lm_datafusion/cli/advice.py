@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from lm_datafusion.formats.names import ORC
 from lm_datafusion.options import ScanOptions
 
 if TYPE_CHECKING:
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
 # If most row groups may hold a value, statistics cost little and say little.
 LITTLE: Final = 0.5
 _FLOATS: Final = ("halffloat", "float", "double")
+
+# In this order: what is a page in Parquet is a row group in ORC, and what is a row group a stripe.
+_ORC_WORDS: Final = (
+    ("row group", "stripe"),
+    ("bloom_filter_options", "bloom_filter_columns"),
+    ("rewrite with write_page_index=True", "write a row index (row_index_stride)"),
+    ("page index", "row index"),
+    ("pages", "row groups"),
+    # There is one for each row group.
+    ("stripes by bloom filter", "row groups by bloom filter"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +54,21 @@ def advise(column: ColumnProfile) -> Advice:
     if column.is_repeated:
         cannot.append("neither row groups nor pages: values inside lists and maps are not judged")
         return Advice((), tuple(cannot), ())
-    for judge in (_statistics, _bloom_filter, _dictionary, _page_index):
+    judges = [_statistics, _bloom_filter, _dictionary, _page_index]
+    if column.format_name == ORC:
+        judges.remove(_dictionary)  # not used to prune
+    for judge in judges:
         judge(column, can, cannot, hints)
+    if column.format_name == ORC:
+        can, cannot, hints = (list(map(_in_words_of_orc, said)) for said in (can, cannot, hints))
     return Advice(tuple(can), tuple(cannot), tuple(hints))
+
+
+def _in_words_of_orc(sentence: str) -> str:
+    """A sentence with ORC's words for row groups, pages and the options of its writer."""
+    for ours, orc in _ORC_WORDS:
+        sentence = sentence.replace(ours, orc)
+    return sentence
 
 
 def _statistics(column: ColumnProfile, can: list[str], cannot: list[str], hints: list[str]) -> None:

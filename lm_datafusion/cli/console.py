@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lm_datafusion.cli.query import QueryCommand
 
 _ABOUT = """\
-Reads Parquet files late: the columns of a filter first, the other columns only for the rows
+Reads Parquet and ORC files late: the columns of a filter first, the other columns only for the rows
 that pass.
 
   lm-datafusion sql -c "SELECT url FROM 'hits.parquet' WHERE status = 500"
@@ -39,8 +39,8 @@ that pass.
   lm.dataset("hits.parquet").to_table(columns=["url"], filter="status = 500")
 """
 _SQL_ABOUT = """\
-Runs SQL on Parquet files, with DataFusion's SQL and its answers. A table is a file, a folder or
-a glob:
+Runs SQL on Parquet and ORC files, with DataFusion's SQL and its answers. A table is a file, a
+folder or a glob:
 
   lm-datafusion sql -c "SELECT count(*) FROM 'logs/*.parquet'"
   lm-datafusion sql -t hits=hits.parquet queries/q01.sql queries/q02.sql --timing
@@ -76,7 +76,7 @@ filters in the order they would run, the row groups that are left.
 CREATE, DROP and SET are run, because later statements may need them.
 """
 _INSPECT_ABOUT = """\
-Says how a Parquet file is laid out, what of it a query can skip, what not, and why.
+Says how a Parquet or ORC file is laid out, what of it a query can skip, what not, and why.
 
   lm-datafusion inspect hits.parquet
   lm-datafusion inspect hits.parquet --row-groups
@@ -239,7 +239,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_sql(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     sql = commands.add_parser(
         "sql",
-        help="query Parquet files",
+        help="query Parquet and ORC files",
         description=_SQL_ABOUT,
         epilog=_SQL_MORE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -305,7 +305,7 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=_table,
         metavar="NAME=PATH",
-        help="call a Parquet file, folder or glob NAME; may be repeated",
+        help="call a Parquet or ORC file, folder or glob NAME; may be repeated",
     )
     parser.add_argument(
         "--path",
@@ -318,12 +318,14 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
 def _add_inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     inspect = commands.add_parser(
         "inspect",
-        help="show how a Parquet file is laid out, and what can be pruned",
+        help="show how a Parquet or ORC file is laid out, and what can be pruned",
         description=_INSPECT_ABOUT,
         epilog=_INSPECT_MORE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    inspect.add_argument("files", nargs="+", metavar="FILE", help="Parquet files, folders or globs")
+    inspect.add_argument(
+        "files", nargs="+", metavar="FILE", help="Parquet or ORC files, folders or globs"
+    )
     inspect.add_argument(
         "--column",
         action="append",

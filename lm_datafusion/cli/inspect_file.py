@@ -1,4 +1,4 @@
-"""`lm-datafusion inspect`: the layout of a Parquet file, and what can be pruned.
+"""`lm-datafusion inspect`: the layout of a file, and what can be pruned.
 
 In: `InspectCommand`. Out: text in lines of up to 100 characters, or JSON.
 

@@ -25,15 +25,17 @@ import pyarrow as pa
 from lm_datafusion.cli.statements import quoted_tables
 from lm_datafusion.engine import SessionContext
 from lm_datafusion.errors import FileMissingError, LateError, OptionError, SqlError
+from lm_datafusion.formats.names import ORC
+from lm_datafusion.formats.recognition import claimed_format
+from lm_datafusion.options import ScanOptions
 from lm_datafusion.predicate.literals import quote_identifier
+from lm_datafusion.scan import load_facts
 from lm_datafusion.storage import LocalStorage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from lm_datafusion.cli.statements import QuotedTable
-    from lm_datafusion.options import ScanOptions
-
 _NAME: Final = re.compile(r"[^\W\d]\w*")
 _PARTITION: Final = re.compile(r"([^=/]+)=[^/]*")
 _PATH_CHARACTERS: Final = frozenset("./*?[" + os.sep)
@@ -109,7 +111,10 @@ class CommandSession:
         if not files:
             raise FileMissingError(f"no file at {path}")
         with as_sql_error(path):
-            self.context.register_parquet(name, path, **_options(path, files))
+            if _holds_orc(files):
+                self.context.register_orc(name, path)
+            else:
+                self.context.register_parquet(name, path, **_options(path, files))
 
 
 @contextlib.contextmanager
@@ -144,6 +149,17 @@ def _load_paths(path: str) -> list[str]:
     if os.path.isfile(path):
         return [path]
     return storage.load_listing(path) if storage.is_folder(path) else storage.expand_glob(path)
+
+
+def _holds_orc(files: list[str]) -> bool:
+    """Whether files are ORC: by their names, or by the bytes of the first one."""
+    claimed = {claimed_format(file) for file in files} - {None}
+    if claimed:
+        return ORC in claimed
+    try:
+        return load_facts(LocalStorage(), files[0], ScanOptions()).format_name == ORC
+    except LateError:
+        return False
 
 
 def _options(path: str, files: list[str]) -> dict[str, Any]:

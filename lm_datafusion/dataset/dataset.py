@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from lm_datafusion.dataset.discovery import load_table_files
+from lm_datafusion.dataset.discovery import check_one_format, load_table_files
 from lm_datafusion.dataset.extent import Extent, chosen_extent
 from lm_datafusion.dataset.fragment import LateFragment, tuned
 from lm_datafusion.dataset.pyarrow_files import PyArrowFiles
@@ -61,7 +61,7 @@ def dataset(
     schema: pa.Schema | None = None,
     options: ScanOptions | None = None,
 ) -> LateDataset:
-    """Opens Parquet files as a dataset with late materialization.
+    """Opens Parquet or ORC files as a dataset with late materialization.
 
     Args:
         source: A file, a folder (`year=2024` in folder names becomes a column), a glob such as
@@ -75,7 +75,8 @@ def dataset(
 
     Raises:
         FileMissingError: The source does not exist (also a `FileNotFoundError`).
-        CorruptFileError: A file is not Parquet, or is truncated (also a `ValueError`).
+        CorruptFileError: A file is neither Parquet nor ORC, or is truncated (also a `ValueError`).
+        OptionError: There are files of both formats.
         SchemaClashError: The columns of files are incompatible (also a `ValueError`).
     """
     options = options or ScanOptions()
@@ -89,8 +90,10 @@ def dataset(
 def _load_schema(files: tuple[TableFile, ...], storage: Storage, options: ScanOptions) -> pa.Schema:
     """The unified schema of all files; partition values replace stored columns."""
     schemas = []
-    for file in files:
-        stored = load_facts(storage, file.path, options).schema
+    every = [load_facts(storage, file.path, options) for file in files]
+    check_one_format((facts.format_name, facts.version.path) for facts in every)
+    for file, facts in zip(files, every, strict=True):
+        stored = facts.schema
         fields = [field for field in stored if field.name not in file.partition]
         partition = [pa.field(name, value.type) for name, value in file.partition.items()]
         schemas.append((file.path, pa.schema([*fields, *partition], metadata=stored.metadata)))
@@ -98,7 +101,7 @@ def _load_schema(files: tuple[TableFile, ...], storage: Storage, options: ScanOp
 
 
 class LateDataset(ScanVerbs, PyArrowFiles):
-    """Parquet files of one schema. Make one with `dataset`."""
+    """Files of one schema and format. Make one with `dataset`."""
 
     def __init__(
         self,

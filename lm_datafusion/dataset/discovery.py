@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lm_datafusion.errors import FileMissingError, OptionError
+from lm_datafusion.formats.recognition import claimed_format
 from lm_datafusion.plan import TableFile
 
 if TYPE_CHECKING:
     from lm_datafusion.storage import Storage
 
 Source = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
-PARQUET_SUFFIXES = (".parquet", ".parq", ".pq")
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _GLOB_CHARACTERS = frozenset("*?[")
 
@@ -44,13 +44,33 @@ def load_table_files(
 
     Raises:
         FileMissingError: The source does not exist.
-        OptionError: The source is invalid, or a partition value does not fit the schema.
+        OptionError: The source is invalid, it has files of two formats, or a partition value does
+            not fit the schema.
     """
     sources = _paths(source)
     if not sources:
         raise OptionError("no path was given")
     found = [pair for item in sources for pair in _expand(item, storage)]
+    check_one_format((claimed_format(path), path) for path, _ in found)
     return _with_partitions(found, schema)
+
+
+def check_one_format(files: Iterable[tuple[str | None, str]]) -> None:
+    """Checks that files are of one format.
+
+    Args:
+        files: Pairs of a format, None if it is not known, and a path.
+
+    Raises:
+        OptionError: There are two formats; the message names a file of each.
+    """
+    first: dict[str, str] = {}
+    for name, path in files:
+        if name is not None:
+            first.setdefault(name, path)
+    if len(first) > 1:
+        both = " and ".join(f"{path} ({name})" for name, path in first.items())
+        raise OptionError(f"the files of a table have one format, not two: {both}")
 
 
 def _paths(source: object) -> list[str]:
@@ -66,10 +86,10 @@ def _expand(source: str, storage: Storage) -> list[tuple[str, str]]:
     """Pairs of a path and the part of it that may name partitions."""
     if storage.is_folder(source):
         paths = storage.load_listing(source)
-        parquet = [path for path in paths if path.endswith(PARQUET_SUFFIXES)]
+        named = [path for path in paths if claimed_format(path) is not None]
         if not paths:
             raise FileMissingError(f"the folder {source} holds no files")
-        return [(path, os.path.relpath(path, source)) for path in parquet or paths]
+        return [(path, os.path.relpath(path, source)) for path in named or paths]
     if _GLOB_CHARACTERS & set(source) and not os.path.exists(source):
         paths = storage.expand_glob(source)
         if not paths:

@@ -23,6 +23,7 @@ import pyarrow as pa
 from lm_datafusion.errors import ColumnNotFoundError, CorruptFileError, OptionError
 from lm_datafusion.formats.cache import FACTS
 from lm_datafusion.options import ScanOptions
+from lm_datafusion.predicate.kinds import without_unions
 from lm_datafusion.scan.pruning.selected_rows import SelectedRows
 from lm_datafusion.selection import RowSelection
 from lm_datafusion.sql import parse_condition
@@ -93,7 +94,7 @@ class FileReader:
             storage=storage,
             options=options,
             file_schema=schema,
-            condition_schema=pa.schema([field for field in schema if not has_union(field.type)]),
+            condition_schema=without_unions(schema),
             row_group_rows=counts,
             row_groups=tuple(range(len(counts))),
             columns=tuple(range(len(schema))),
@@ -249,10 +250,3 @@ class FileReader:
     def _trim(self) -> None:
         """Facts have grown by what was read."""
         FACTS.trim([self.version], limit_bytes=self.options.metadata_cache_bytes)
-
-
-def has_union(data_type: pa.DataType) -> bool:
-    """Whether a type is a union or contains one."""
-    if pa.types.is_union(data_type):
-        return True
-    return any(has_union(data_type.field(i).type) for i in range(data_type.num_fields))

@@ -2,8 +2,8 @@
 
 In: any `pyarrow.dataset.Dataset`. Out: a `LateDataset` of the same rows, or None.
 
-Invariant: only datasets known to hold the same rows are converted: whole local Parquet files, no
-partition columns, no filter, no options of PyArrow's own reader.
+Invariant: only datasets known to hold the same rows are converted: whole local Parquet or ORC
+files, no partition columns, no filter, no options of PyArrow's own reader.
 """
 
 from __future__ import annotations
@@ -50,6 +50,10 @@ def _is_plain(dataset: ds.Dataset) -> bool:
     ):
         return False
     # PyArrow keeps a dataset's filter here; a filtered dataset has no fragments to inspect.
-    if dataset._scan_options or dataset.format != ds.ParquetFileFormat():  # noqa: SLF001
+    if dataset._scan_options or not _is_plain_format(dataset.format):  # noqa: SLF001
         return False
     return all(f.partition_expression.equals(_ALL) for f in dataset.get_fragments())
+
+
+def _is_plain_format(found: ds.FileFormat) -> bool:
+    return bool(found == ds.ParquetFileFormat() or found == ds.OrcFileFormat())

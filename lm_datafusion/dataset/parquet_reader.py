@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from lm_datafusion.dataset.file_reader import FileReader
-from lm_datafusion.formats.recognition import PARQUET
+from lm_datafusion.formats.names import PARQUET
 
 if TYPE_CHECKING:
     import os

@@ -29,13 +29,16 @@ from pyarrow import fs
 
 from lm_datafusion.dataset.extent import Extent
 from lm_datafusion.errors import OptionError
+from lm_datafusion.formats.names import ORC
+from lm_datafusion.options import ScanOptions
+from lm_datafusion.scan import load_facts
 from lm_datafusion.storage import LocalStorage
 
 if TYPE_CHECKING:
     from lm_datafusion.plan import Table, TableFile
     from lm_datafusion.predicate.conjunct import Conjunct
 
-_FORMAT: Final = ds.ParquetFileFormat()
+_PARQUET: Final = ds.ParquetFileFormat()
 _FILESYSTEM: Final = fs.LocalFileSystem()
 _EVERYTHING: Final = Extent()
 
@@ -66,7 +69,7 @@ def _make_refusing() -> ds.Fragment:
     calling thread, that would keep every frame of the importing code and its variables alive.
     """
     made: list[ds.Fragment] = []
-    thread = threading.Thread(target=lambda: made.append(_FORMAT.make_fragment(_RefusingFile())))
+    thread = threading.Thread(target=lambda: made.append(_PARQUET.make_fragment(_RefusingFile())))
     thread.start()
     thread.join()
     return made[0]
@@ -79,7 +82,7 @@ class PyArrowFiles(ds.FileSystemDataset):
     """The part of a dataset that PyArrow's C++ code sees."""
 
     def __init__(self, table: Table, conjuncts: tuple[Conjunct, ...], extent: Extent) -> None:
-        super().__init__([_REFUSING], table.schema, _FORMAT)
+        super().__init__([_REFUSING], table.schema, _PARQUET)
         self._table = table
         self._conjuncts = conjuncts
         self._extent = extent
@@ -93,7 +96,7 @@ class PyArrowFiles(ds.FileSystemDataset):
     @property
     def format(self) -> ds.FileFormat:
         """What the files are."""
-        return _FORMAT
+        return _format_of(self._table)
 
     @property
     def partitioning(self) -> None:
@@ -107,8 +110,9 @@ class PyArrowFiles(ds.FileSystemDataset):
     def open_to_pyarrow(self) -> None:
         """Makes the files visible to PyArrow's C++ code."""
         if not self._is_open:
-            fragments = _fragments(self._table)
-            super().__init__(fragments, self._table.schema, _FORMAT, _FILESYSTEM)
+            found = _format_of(self._table)
+            fragments = _fragments(self._table, found)
+            super().__init__(fragments, self._table.schema, found, _FILESYSTEM)
             self._is_open = True
 
     def _scanner_options(self, options: dict[str, Any]) -> dict[str, Any]:
@@ -129,11 +133,17 @@ class PyArrowFiles(ds.FileSystemDataset):
         return {"conjuncts": self._conjuncts, "extent": self._extent}
 
 
-def _fragments(table: Table) -> list[ds.Fragment]:
+def _format_of(table: Table) -> ds.FileFormat:
+    """The format of the files: of the first one, as PyArrow reads it."""
+    facts = load_facts(table.storage, table.files[0].path, ScanOptions())
+    return ds.OrcFileFormat() if facts.format_name == ORC else _PARQUET
+
+
+def _fragments(table: Table, file_format: ds.FileFormat) -> list[ds.Fragment]:
     if not isinstance(table.storage, LocalStorage):
         raise OptionError("PyArrow's own reader is for local files here")
     return [
-        _FORMAT.make_fragment(file.path, _FILESYSTEM, _partition_expression(file, table.schema))
+        file_format.make_fragment(file.path, _FILESYSTEM, _partition_expression(file, table.schema))
         for file in table.files
     ]
 

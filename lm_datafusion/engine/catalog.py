@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import datafusion
 
+from lm_datafusion.engine.dataset_table import DatasetTable, datasets_asked, is_plain_scan
 from lm_datafusion.engine.listing import scanned_files
 from lm_datafusion.engine.parquet_table import ParquetTable
 from lm_datafusion.engine.settings import setting
@@ -160,7 +161,7 @@ class SessionCatalog:
         return self._table_options.get(self.full_name(name))
 
     def parquet_table(self, name: TableName) -> ParquetTable | None:
-        """The Parquet files behind a name; None if it is anything else."""
+        """The files behind a name that our scan can read; None if it is anything else."""
         if name in self._tables and not self.is_shared and not self._listings_expire:
             known = self._tables[name]
             if known is None or known.is_current:
@@ -179,7 +180,11 @@ class SessionCatalog:
             return None
         # One column is enough to see the files, and planning all of 105 takes milliseconds.
         narrow = frame.select(datafusion.col(quote_identifier(schema.names[0])))
-        (files,) = scanned_files(narrow.execution_plan(), self.context)
+        with datasets_asked() as asked:
+            plan = narrow.execution_plan()
+        if len(asked) == 1 and is_plain_scan(frame):
+            return DatasetTable.of(name, asked[0].late, schema)
+        (files,) = scanned_files(plan, self.context)
         if files is None:
             return None
         return ParquetTable.listed(name, files, schema)

@@ -63,7 +63,9 @@ def choose(query: Query, catalog: SessionCatalog) -> Choice:
     offers.sort(key=lambda offer: offer.seconds or 0.0)
     reason, native_s = _why_native(offers[0]), offers[0].native_s
     own = native.offer(query.uses, reason, native_s, is_guess=is_guess)
-    is_forced = any(use.options.path == "late" for use in query.uses)
+    is_forced = any(
+        use.options.path == "late" or not use.table.has_native_reader for use in query.uses
+    )
     ordered = [*offers, own] if is_forced or _pays(offers[0]) else [own, *offers]
     return Choice(query, tuple(ordered), declined)
 

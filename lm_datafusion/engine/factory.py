@@ -17,11 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 from datafusion.catalog import Table, TableProviderFactory
 
+from lm_datafusion.engine.dataset_table import NamedDataset
 from lm_datafusion.errors import OptionError
 from lm_datafusion.options import ScanOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, MutableSequence
+
+    from pyarrow.dataset import Dataset
+
+    from lm_datafusion.dataset import LateDataset
 
 _WORDS = {"true": True, "false": False}
 
@@ -43,12 +48,32 @@ class LateTableFactory(TableProviderFactory):
 
         if cmd.table_partition_cols() or cmd.order_exprs():
             raise OptionError(
-                "LM_PARQUET takes no PARTITIONED BY (folder names like year=2024 become columns"
-                " by themselves) and no WITH ORDER"
+                "a table that scans late takes no PARTITIONED BY (folder names like year=2024"
+                " become columns by themselves) and no WITH ORDER"
             )
         options = self._options.with_changes(**_scan_options(cmd.options()))
         paths = [_local_path(location) for location in cmd.locations()]
-        return Table(dataset(paths, options=options))
+        return Table(self._provided(dataset(paths, options=options)))
+
+    def _provided(self, made: LateDataset) -> Dataset:
+        """What DataFusion scans."""
+        return made
+
+
+class NamedTableFactory(LateTableFactory):
+    """Makes tables of one session, which its access paths serve.
+
+    Args:
+        options: As for `LateTableFactory`.
+        errors: Where scans put what they raise.
+    """
+
+    def __init__(self, options: ScanOptions, errors: MutableSequence[Exception]) -> None:
+        super().__init__(options)
+        self._errors = errors
+
+    def _provided(self, made: LateDataset) -> Dataset:
+        return NamedDataset(made, None, self._errors)
 
 
 def _local_path(location: str) -> str:

@@ -58,6 +58,11 @@ class ParquetTable:
         return {self.name[-1], ".".join(self.name)}
 
     @property
+    def has_native_reader(self) -> bool:
+        """Whether DataFusion can read the files by itself."""
+        return True
+
+    @property
     def size_bytes(self) -> int:
         """The size of all files."""
         return sum(file.size for file in self.files)

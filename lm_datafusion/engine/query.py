@@ -126,11 +126,15 @@ def table_uses(
         # A table under two names (t, public.t) has filters that cannot be compared.
         if table is None or names.count(catalog.full_name(name)) > 1:
             continue
+        filters = shape.filters_of(name)
+        if not table.has_native_reader:
+            over = [e for e in shape.filters_over(name) if not catalog.calls_user_function(str(e))]
+            filters += [e for e in over if str(e) not in set(map(str, filters))]
         chosen = frame.scan_options or catalog.options_of(name) or options
         use = TableUse(
             table=table,
             alias=shape.alias_of(name),
-            filters=tuple(shape.filters_of(name)),
+            filters=tuple(filters),
             columns=shape.columns_of(name),
             options=_with_threads(chosen, catalog.target_partitions),
         )

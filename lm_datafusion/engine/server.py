@@ -294,7 +294,10 @@ def _printed(frame: LateDataFrame, shape: QueryShape) -> str:
 
 def _is_short(query: Query) -> bool:
     """Whether DataFusion is done before our paths would know what to offer."""
-    return all(use.options.path == "auto" and is_short(use) for use in query.uses)
+    return all(
+        use.options.path == "auto" and use.table.has_native_reader and is_short(use)
+        for use in query.uses
+    )
 
 
 def _has_schema_of(frame: DataFrame, other: DataFrame) -> bool:

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, cast
 import datafusion
 
 from lm_datafusion.engine.catalog import SessionCatalog
-from lm_datafusion.engine.factory import LateTableFactory
+from lm_datafusion.engine.dataset_table import NamedDataset
+from lm_datafusion.engine.factory import LateTableFactory, NamedTableFactory
 from lm_datafusion.engine.footer_concurrency import with_footer_concurrency
 from lm_datafusion.engine.frame import LateDataFrame, Statement
 from lm_datafusion.engine.recovery import WatchedDataset
@@ -28,8 +29,9 @@ from lm_datafusion.engine.session_methods import reports_changes
 from lm_datafusion.options import ScanOptions
 
 if TYPE_CHECKING:
+    import os
     import pathlib
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
     from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SQLOptions
@@ -71,6 +73,8 @@ class SessionContext(datafusion.SessionContext):
         self._options = options or ScanOptions()
         self._server = QueryServer(SessionCatalog(_plain(self)), self._options)
         super().register_table_factory("LM_PARQUET", LateTableFactory(self._options))
+        orc_tables = NamedTableFactory(self._options, self._server.errors)
+        super().register_table_factory("ORC", orc_tables)
 
     @classmethod
     def global_ctx(cls) -> SessionContext:
@@ -110,6 +114,46 @@ class SessionContext(datafusion.SessionContext):
             session = with_footer_concurrency(_plain(self), path)
             session.register_parquet(name, path, *arguments, **settings)
             self._catalog.set_options(name, options)
+
+    def register_orc(
+        self,
+        name: str,
+        path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        *,
+        options: ScanOptions | None = None,
+    ) -> None:
+        """Registers ORC files (a file, a folder, a glob, a list) as a table.
+
+        Args:
+            name: The table's name.
+            path: The files; `year=2024` in folder names becomes a column.
+            options: How this table is scanned, if not as the session says.
+        """
+        made = self._orc_dataset(path, options)
+        with self._catalog.changing():
+            super().register_dataset(name, made)
+            self._catalog.set_options(name, options)
+
+    def read_orc(
+        self,
+        path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        *,
+        options: ScanOptions | None = None,
+    ) -> DataFrame:
+        """Reads ORC files as a DataFrame; arguments as for `register_orc`."""
+        version = self._catalog.version
+        made = super().read_table(datafusion.catalog.Table(self._orc_dataset(path, options)))
+        return self._late(made, version, options=options, source=made)
+
+    def _orc_dataset(
+        self,
+        path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        options: ScanOptions | None,
+    ) -> NamedDataset:
+        from lm_datafusion.dataset import dataset
+
+        opened = dataset(path, options=options or self._options)
+        return NamedDataset(opened, None, self._server.errors)
 
     def register_listing_table(
         self, name: str, path: str | pathlib.Path, *arguments: Any, **settings: Any

@@ -104,6 +104,8 @@ class QueryShape:
         """Whether no scan has a filter, and the query is neither the first nor some of its rows."""
         if any(scan.filters for scans in self.scans.values() for scan in scans):
             return False
+        if self._filters_over_scans:
+            return False
         kinds = set(self.kinds)
         is_top_k = "Sort" in kinds and "Aggregate" not in kinds
         return bool(self.scans) and not is_top_k and ("Limit" not in kinds or "Sort" in kinds)
@@ -150,6 +152,34 @@ class QueryShape:
         texts = {text: e for e in first.filters if (text := to_sql(e))}
         shared = set(texts).intersection(*(map(to_sql, other.filters) for other in others))
         return [e for text, e in texts.items() if text in shared and prints_exactly(str(e))]
+
+    def filters_over(self, name: TableName) -> list[Expr]:
+        """What a filter right above the only scan of a table asks of its rows.
+
+        A dataset is not offered all filters (LIKE, functions): they stay above its scan. Functions
+        that give something else each time are left out.
+        """
+        if len(self.scans[name]) != 1:
+            return []
+        predicates = self._filters_over_scans.get(name, [])
+        parts = [part for p in predicates for part in evaluator.operands_of("AND", p)]
+        return [e for e in parts if prints_exactly(str(e)) and not _UNSTEADY.search(str(e))]
+
+    @cached_property
+    def _filters_over_scans(self) -> dict[TableName, list[Expr]]:
+        """By table: the predicates of filters right above its scans."""
+        found: dict[TableName, list[Expr]] = {}
+        waiting = [self.plan]
+        while waiting:
+            node = waiting.pop()
+            below = node.inputs()
+            waiting += below
+            variant = node.to_variant()
+            if type(variant).__name__ == "Filter" and len(below) == 1:
+                scan = below[0].to_variant()
+                if type(scan).__name__ == "TableScan":
+                    found.setdefault(_scanned_name(scan), []).append(variant.predicate())
+        return found
 
     def columns_of(self, name: TableName) -> tuple[str, ...]:
         """Columns that scans of a table ask for."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lm_datafusion.formats.names import PARQUET
 from lm_datafusion.pruning.overlap import overlap_share
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class ColumnProfile:
     chunks: tuple[ChunkProfile, ...]
     overlap: float | None
     is_ascending: bool
+    format_name: str = PARQUET
 
     @property
     def compressed_bytes(self) -> int:

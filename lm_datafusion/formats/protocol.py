@@ -221,6 +221,10 @@ class FileFacts(Protocol):
         """Rows of a row group."""
         ...
 
+    def portion_rows(self, batch_rows: int) -> int:
+        """Rows to decode at a time for batches of `batch_rows`."""
+        ...
+
     def check_readable(self, columns: Sequence[int]) -> None:
         """Raises `UnsupportedFeatureError` if a top-level column cannot be read at all."""
         ...

@@ -13,15 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from lm_datafusion.formats.names import ORC, PARQUET, SUFFIXES
 from lm_datafusion.storage import ByteRange
 
 if TYPE_CHECKING:
     from lm_datafusion.formats.protocol import FileFacts
     from lm_datafusion.storage import OpenFile
 
-PARQUET: Final = "Parquet"
-ORC: Final = "ORC"
-SUFFIXES: Final = {PARQUET: (".parquet", ".parq", ".pq"), ORC: (".orc",)}
 _ORC_MAGIC: Final = b"ORC"
 
 

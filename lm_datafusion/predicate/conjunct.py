@@ -22,6 +22,7 @@ from lm_datafusion.errors import ColumnNotFoundError, LateError, OptionError, Sq
 from lm_datafusion.predicate import evaluator
 from lm_datafusion.predicate.fold import Translator
 from lm_datafusion.predicate.kernel import find_answer
+from lm_datafusion.predicate.kinds import without_unions
 from lm_datafusion.predicate.tree import Predicate, Residual
 from lm_datafusion.predicate.volatility import may_change
 
@@ -136,7 +137,9 @@ def check_expressions(conjuncts: Iterable[BoundConjunct], schema: pa.Schema) -> 
 
 
 def _check_expression(expression: pc.Expression, schema: pa.Schema) -> None:
-    plain = pa.schema([pa.field(field.name, _without_view(field.type)) for field in schema])
+    plain = pa.schema(
+        [pa.field(field.name, _without_view(field.type)) for field in without_unions(schema)]
+    )
     from pyarrow import dataset as ds
 
     source = ds.InMemoryDataset(plain.empty_table())

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import pyarrow as pa
 
 from lm_datafusion.errors import ColumnNotFoundError, LateError, SqlError
+from lm_datafusion.predicate.kinds import without_unions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -192,7 +193,7 @@ def as_boolean(array: pa.Array) -> pa.BooleanArray:
 
 def _empty_batch(schema: pa.Schema) -> pa.RecordBatch:
     # Without metadata, which may be bytes: DataFusion accepts text only.
-    bare = pa.schema([pa.field(f.name, f.type, f.nullable) for f in schema])
+    bare = pa.schema([pa.field(f.name, f.type, f.nullable) for f in without_unions(schema)])
     return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in bare], schema=bare)
 
 
@@ -251,7 +252,7 @@ def operands_of(operator: str, expression: Expr) -> list[Expr]:
 def _translated(error: Exception, schema: pa.Schema) -> LateError:
     missing = _NO_FIELD.search(str(error))
     if missing is not None:
-        return ColumnNotFoundError(missing["name"].rsplit(".", 1)[-1], schema.names)
+        return ColumnNotFoundError(missing["name"].rsplit(".", 1)[-1], without_unions(schema).names)
     return SqlError(_message(error))
 
 

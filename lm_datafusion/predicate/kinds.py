@@ -26,3 +26,15 @@ def is_text_or_bytes(data_type: pa.DataType) -> bool:
         or types.is_large_binary(data_type)
         or types.is_binary_view(data_type)
     )
+
+
+def has_union(data_type: pa.DataType) -> bool:
+    """Whether a type is a union or contains one."""
+    if pa.types.is_union(data_type):
+        return True
+    return any(has_union(data_type.field(i).type) for i in range(data_type.num_fields))
+
+
+def without_unions(schema: pa.Schema) -> pa.Schema:
+    """The columns that conditions can name: neither DataFusion nor PyArrow can compare unions."""
+    return pa.schema([field for field in schema if not has_union(field.type)], schema.metadata)

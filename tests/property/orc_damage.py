@@ -20,9 +20,11 @@ import time
 import traceback
 
 import lm_datafusion as lm
+from lm_datafusion.cli.file_profile import load_pages, load_profile
 from lm_datafusion.errors import LateError
 from lm_datafusion.formats.cache import FACTS
 from lm_datafusion.formats.orc import decode
+from lm_datafusion.predicate.kinds import without_unions
 from tests.orc_files import CODECS, makers, opened, write
 from tests.property.orc_cases import random_selection
 
@@ -47,7 +49,7 @@ def run_case(chance: random.Random, folder: str) -> str:
     damage(chance, path, stripe)
     FACTS.clear()
     outcomes = set()
-    for use in (read_whole, read_some, prune, plan):
+    for use in (read_whole, read_some, prune, plan, scan, inspect):
         try:
             use(chance, path, kinds)
             outcomes.add("rows")
@@ -104,6 +106,24 @@ def plan(chance, path, _kinds):
     reader = lm.orc_reader(path)
     selection = random_selection(chance, min(reader.total_rows, 10**6))
     reader.with_row_selection(selection).scan_ranges()
+
+
+def scan(chance, path, kinds):
+    """A dataset, by a condition on one column."""
+    dataset = lm.dataset(path)
+    names = [name for name in kinds if name in dataset.schema.names]
+    asked = [name for name in names if name in without_unions(dataset.schema).names]
+    condition = f'"{chance.choice(asked)}" IS NOT NULL' if asked else None
+    order = {"reverse": chance.random() < 0.3, "limit": chance.choice((None, 5))}
+    dataset.to_table(columns=names[:2], filter=condition, **order)
+
+
+def inspect(_chance, path, kinds):
+    """Sizes, encodings and bounds, as `lm-datafusion inspect` shows them."""
+    profile = load_profile(path)
+    for column in profile.columns:
+        if column.name in kinds:
+            load_pages(path, column.name)
 
 
 def _late(_signal, _frame):

@@ -33,7 +33,7 @@ def offer(query: Query) -> Offer | Declined:
 
 
 def _offer(_: Query, use: TableUse, limit: int) -> Offer | Declined:
-    if not use.filters:
+    if not use.filters and use.table.has_native_reader:
         return Declined(NAME, "without a filter DataFusion stops as early")
     from lm_datafusion.dataset.extent import Extent
 

@@ -29,6 +29,7 @@ NAME = "late"
 # The share of DataFusion's cost that our scan may have where dynamic filters could narrow its scan.
 DYNAMIC_FILTERS = 0.5
 NO_FILTER = "no filter to apply early"
+NO_NATIVE_READER = "DataFusion has no reader of the format"
 FIRST_RUN = "a short query that runs for the first time: nothing is known of its filters"
 
 
@@ -53,19 +54,21 @@ def offer(query: Query) -> Offer | Declined:
 
 
 def _access(query: Query, use: TableUse) -> tuple[TableAccess, ScanCost | None]:
-    reason = why_not(use) or ("" if use.filters else NO_FILTER)
+    has_choice = use.table.has_native_reader
+    reason = why_not(use) or ("" if use.filters or not has_choice else NO_FILTER)
     if reason:
         return native_access(use, reason), None
     try:
-        if not use.conjuncts:
+        if not use.conjuncts and has_choice:
             return native_access(use, "no filter that our scan can apply"), None
-        is_auto = use.options.path == "auto"
+        is_auto = use.options.path == "auto" and has_choice
         cost = scan_cost(use, may_sample=is_auto, is_new=query.is_new)
         if is_auto and query.is_new and cost.is_guess and cost.native_s < SAMPLE_S:
             return native_access(use, FIRST_RUN), cost
         if is_auto and not _pays(query, cost):
             return native_access(use, _words(cost)), cost
         reason = f"path={use.options.path}" if use.options.path != "auto" else _words(cost)
+        reason = reason if has_choice else NO_NATIVE_READER
         late = open_dataset(use)
     except LateError as error:
         return native_access(use, str(error)), None

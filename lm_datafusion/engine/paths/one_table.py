@@ -72,6 +72,6 @@ def why_not(use: TableUse) -> str:
     path = use.options.path
     if path == "native":
         return "path=native"
-    if path == "auto" and use.table.size_bytes < SMALL_BYTES:
+    if path == "auto" and use.table.has_native_reader and use.table.size_bytes < SMALL_BYTES:
         return "the table is small"
     return ""

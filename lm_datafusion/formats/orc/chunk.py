@@ -53,26 +53,12 @@ class OrcChunk:
         numbers = facts.tail.types.subtree(self._column)
         kinds = [facts.tail.types.types[number].kind for number in numbers]
         self.is_text = any(kind in _TEXTS for kind in kinds)
-        self.uncompressed_bytes = sum(
-            self._decoded_bytes(number, kind) for number, kind in zip(numbers, kinds, strict=True)
-        )
+        self.uncompressed_bytes = sum(decoded_bytes(facts, stripe, number) for number in numbers)
         self.stored_bytes = self._stored_bytes()
 
     def load_first_rows(self, file: OpenFile) -> npt.NDArray[np.int64]:
         """The first row of each row group of the stripe."""
         return group_starts(self._facts.load_stripe(file, self._stripe))
-
-    def _decoded_bytes(self, number: int, kind: int) -> int:
-        statistics = self._facts.stripe_statistics(self._stripe, number)
-        row_count = self._facts.tail.stripes[self._stripe].row_count
-        known = None if statistics is None else statistics.value_count
-        count = row_count if known is None else max(0, known)
-        if kind not in _TEXTS:
-            return count * _WIDTHS.get(kind, _WIDTH)
-        length = None if statistics is None else statistics.total_length
-        is_known = length is not None and length >= 0
-        text_bytes = length if length is not None and is_known else count * _TEXT_BYTES
-        return text_bytes + count * _OFFSET_BYTES
 
     def _stored_bytes(self) -> int:
         """The share of the stripe that statistics say, or that an average column has."""
@@ -84,3 +70,16 @@ class OrcChunk:
                 return data_bytes // max(1, len(tail.types.names))
             total += max(0, statistics.stored_bytes)
         return min(total, data_bytes)
+
+
+def decoded_bytes(facts: OrcFacts, stripe: int, number: int) -> int:
+    """About how many bytes the values of a column take once decoded, without those below it."""
+    kind = facts.tail.types.types[number].kind
+    statistics = facts.stripe_statistics(stripe, number)
+    known = None if statistics is None else statistics.value_count
+    count = facts.tail.stripes[stripe].row_count if known is None else max(0, known)
+    if kind not in _TEXTS:
+        return count * _WIDTHS.get(kind, _WIDTH)
+    length = None if statistics is None else statistics.total_length
+    text_bytes = count * _TEXT_BYTES if length is None or length < 0 else length
+    return text_bytes + count * _OFFSET_BYTES

@@ -17,13 +17,13 @@ Invariant: the values are those of exactly the rows asked for, in order.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from lm_datafusion.formats.orc.decode import decode_groups, load_cuttable
-from lm_datafusion.formats.orc.groups import group_rows, whole_stripe
+from lm_datafusion.formats.orc.groups import group_rows
 from lm_datafusion.formats.orc.read import WINDOW_ROWS, group_ranges, group_starts
 from lm_datafusion.selection import RowSelection
 from lm_datafusion.selection.values import select_values
@@ -120,7 +120,7 @@ class OrcDecoder:
         for index, (start, stop) in enumerate(itertools.pairwise(self._borders)):
             part = rows if len(self._parts) == 1 else rows.slice(start, stop)
             if part.selects_any():
-                chunks += _chunks(self._part(index).read(part))
+                chunks += self._part(index).read(part)
         return chunks[0] if len(chunks) == 1 else pa.chunked_array(chunks, self._column.given)
 
     def filter(
@@ -171,22 +171,26 @@ class OrcDecoder:
         """The stripe with some number in the file."""
         return self._column.facts.load_stripe(self._column.files[1], index)
 
-    def decode(self, stripe: Stripe, groups: list[int]) -> Iterator[tuple[int, pa.Array]]:
-        """The values of row groups, a window at a time, each with the number of its first.
-
-        A stripe that cannot be cut is one window that begins with row group 0.
-        """
+    def decode(self, stripe: Stripe, groups: list[int]) -> Iterator[_Piece]:
+        """The values of row groups, a window at a time; of the whole stripe if it cannot be cut."""
         facts, column = self._column.facts, [self._column.column]
         cut = load_cuttable(facts, self._column.files[1], stripe, column, group_ranges(groups))
-        windows = [whole_stripe(stripe)]
+        windows: list[Sequence[int]] = [range(stripe.group_count)]
         if cut is not None:
             most = max(1, WINDOW_ROWS // stripe.stride)
-            portions = [groups[start : start + most] for start in range(0, len(groups), most)]
-            windows = list(map(group_ranges, portions))
+            windows = [groups[start : start + most] for start in range(0, len(groups), most)]
         for window in windows:
-            batch = decode_groups(facts, self._file, stripe, column, window, cut)
+            ranges = group_ranges(list(window))
+            batch = decode_groups(facts, self._file, stripe, column, ranges, cut)
             self.rows_decoded += batch.num_rows
-            yield window[0][0], batch.column(0)
+            yield _Piece(window, batch.column(0))
+
+
+class _Piece(NamedTuple):
+    """Row groups of a stripe, ascending, and their values."""
+
+    groups: Sequence[int]
+    values: pa.Array
 
 
 class _StripeColumn:
@@ -202,52 +206,64 @@ class _StripeColumn:
         self._held: dict[int, pa.Array] = {}
         self.fetched = np.zeros(len(self._starts), np.bool_)
 
-    def read(self, rows: RowSelection) -> Values:
+    def read(self, rows: RowSelection) -> list[pa.Array]:
         """Values of rows of the stripe; at least one."""
-        if self._whole is not None:
-            return select_values(self._whole, rows)
-        groups: list[int] = np.flatnonzero(rows.page_mask(self._starts)).tolist()
-        pieces = self._pieces(groups)
-        if len(pieces) == 1 and len(pieces[0][1]) == self._stripe.row_count:
-            (_, values) = pieces[0]
-            self._whole = None if rows.selects_all() else values
-            return select_values(values, rows)
-        self._held = self._borders(pieces, groups)
-        chunks = [values for _, values in pieces]
-        values = chunks[0] if len(chunks) == 1 else pa.chunked_array(chunks)
-        wanted = [rows.slice(*self._rows_of(*part)) for part in group_ranges(groups)]
-        return select_values(values, RowSelection.concat(wanted))
+        stride = self._stripe.stride
+        starts, stops = rows.to_ranges()
+        run = (int(starts[0]), int(stops[0])) if len(starts) == 1 else None
+        if self._whole is None:
+            groups: list[int] = (
+                np.flatnonzero(rows.page_mask(self._starts)).tolist()
+                if run is None
+                else list(range(run[0] // stride, -(-run[1] // stride)))
+            )
+            pieces = self._pieces(groups)
+            if len(pieces) == 1 and len(pieces[0].values) == self._stripe.row_count:
+                self._whole = None if rows.selects_all() else pieces[0].values
+            else:
+                self._held = self._borders(pieces)
+        else:
+            pieces = [_Piece(range(self._stripe.group_count), self._whole)]
+        found = [self._selected(piece, rows, run) for piece in pieces]
+        return [values for values in found if len(values)]
 
-    def _pieces(self, groups: list[int]) -> list[tuple[int, pa.Array]]:
-        """The values of row groups in order, in pieces, each with the number of its first."""
+    def _selected(self, piece: _Piece, rows: RowSelection, run: tuple[int, int] | None) -> pa.Array:
+        """The values of a piece that are wanted."""
+        if run is not None:
+            first, count = piece.groups[0] * self._stripe.stride, len(piece.values)
+            start, stop = max(run[0] - first, 0), min(run[1] - first, count)
+            return piece.values if stop - start == count else piece.values[start:stop]
+        ranges = group_ranges(list(piece.groups))
+        wanted = RowSelection.concat(rows.slice(*self._rows_of(*part)) for part in ranges)
+        return select_values(piece.values, wanted)
+
+    def _pieces(self, groups: list[int]) -> list[_Piece]:
+        """The values of row groups in order, in pieces."""
         held = {group: self._held[group] for group in groups if group in self._held}
         missing = [group for group in groups if group not in held]
         if missing and any(missing[0] < group < missing[-1] for group in held):
             held, missing = {}, groups
-        pieces = list(held.items())
+        pieces = [_Piece((group,), values) for group, values in held.items()]
         if missing:
             decoded = list(self._decoder.decode(self._stripe, missing))
-            self.fetched[missing] = True
-            if len(decoded) == 1 and len(decoded[0][1]) == self._stripe.row_count:
-                self.fetched[:] = True
+            for piece in decoded:
+                self.fetched[list(piece.groups)] = True
+            if len(decoded) == 1 and len(decoded[0].values) == self._stripe.row_count:
                 return decoded
             pieces += decoded
-        return sorted(pieces, key=lambda piece: piece[0])
+        return sorted(pieces, key=lambda piece: piece.groups[0])
 
-    def _borders(
-        self, pieces: list[tuple[int, pa.Array]], groups: list[int]
-    ) -> dict[int, pa.Array]:
+    def _borders(self, pieces: list[_Piece]) -> dict[int, pa.Array]:
         """The first and the last row group of a portion: the next one may begin in it."""
-        (_, first), (_, last) = pieces[0], pieces[-1]
-        head, tail = (self._row_count(groups[end]) for end in (0, -1))
-        return {groups[0]: first.slice(0, head), groups[-1]: last.slice(len(last) - tail)}
+        first, last = pieces[0], pieces[-1]
+        head, tail = (self._row_count(group) for group in (first.groups[0], last.groups[-1]))
+        return {
+            first.groups[0]: first.values[:head],
+            last.groups[-1]: last.values[len(last.values) - tail :],
+        }
 
     def _row_count(self, group: int) -> int:
         return group_rows(self._stripe, [(group, group + 1)])
 
     def _rows_of(self, start: int, stop: int) -> tuple[int, int]:
         return start * self._stripe.stride, min(stop * self._stripe.stride, self._stripe.row_count)
-
-
-def _chunks(values: Values) -> list[pa.Array]:
-    return list(values.chunks) if isinstance(values, pa.ChunkedArray) else [values]

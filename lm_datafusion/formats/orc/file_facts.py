@@ -9,12 +9,13 @@ Invariant: as of the modules it is made of.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from lm_datafusion.errors import CorruptFileError
 from lm_datafusion.forks import cached_property
+from lm_datafusion.formats.names import ORC
 from lm_datafusion.formats.orc import profile
 from lm_datafusion.formats.orc.chunk import OrcChunk
 from lm_datafusion.formats.orc.column import OrcColumn
@@ -38,11 +39,14 @@ if TYPE_CHECKING:
     from lm_datafusion.selection import RowSelection
     from lm_datafusion.storage import ByteRange, OpenFile
 
+# Rows of a column that are decoded at a time: memory grows with it.
+PORTION_ROWS: Final = 1 << 18
+
 
 class OrcFileFacts(OrcFacts):
     """What is known about one version of an ORC file."""
 
-    format_name = "ORC"
+    format_name = ORC
 
     def __init__(self, file: OpenFile) -> None:
         super().__init__(file)
@@ -81,6 +85,12 @@ class OrcFileFacts(OrcFacts):
     def chunk_count(self) -> int:
         """Stripes, indexes and filters loaded so far."""
         return len(self._stripes) + len(self._row_indexes) + len(self._bloom_filters)
+
+    def portion_rows(self, batch_rows: int) -> int:
+        """Whole row groups, and not few: to cut them out takes longer than to decode 1,000 rows."""
+        stride = self.tail.footer.row_index_stride
+        wanted = max(batch_rows, PORTION_ROWS)
+        return wanted // stride * stride if 0 < stride < wanted else wanted
 
     def chunks_of(self, row_group: int, column: int) -> tuple[OrcChunk]:
         """A top-level column of a stripe."""

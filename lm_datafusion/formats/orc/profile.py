@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lm_datafusion.errors import CorruptFileError
-from lm_datafusion.formats.orc.chunk import OrcChunk
+from lm_datafusion.formats.names import ORC
+from lm_datafusion.formats.orc.chunk import decoded_bytes
 from lm_datafusion.formats.orc.spec import Compression, EncodingKind, StreamKind, TypeKind, Writer
 from lm_datafusion.formats.orc.statistics import RowGroupStatistics, StripeStatistics, leaf_type
 from lm_datafusion.formats.profile import (
@@ -121,6 +122,7 @@ def _column(
         chunks=profiles,
         overlap=overlap_share(minima, maxima, counts) if len(stripes) > 1 else None,
         is_ascending=is_ascending(minima, maxima),
+        format_name=ORC,
     )
 
 
@@ -137,16 +139,11 @@ def _chunk(
     is_dictionary = encoding.kind in _DICTIONARIES
     has_index = (number, StreamKind.ROW_INDEX) in stripe.streams
     filters = stripe.streams.get((number, StreamKind.BLOOM_FILTER_UTF8))
-    top = next(
-        index
-        for index in range(len(facts.tail.types.names))
-        if number in facts.tail.types.subtree(facts.tail.types.top_level(index))
-    )
     return ChunkProfile(
         row_group=stripe.index,
         offset=min((place.offset for place in values), default=stripe.information.offset),
         compressed_bytes=sum(place.length for place in values),
-        uncompressed_bytes=OrcChunk(facts, stripe.index, top).uncompressed_bytes,
+        uncompressed_bytes=sum(decoded_bytes(facts, stripe.index, n) for n in below),
         encodings=(_name(EncodingKind, encoding.kind),),
         codec=_name(Compression, facts.tail.post_script.compression),
         minimum=bounds[0],
@@ -169,30 +166,38 @@ def _name(kinds: type[IntEnum], number: int) -> str:
 def _stripe_pages(
     facts: OrcFileFacts, stripe: Stripe, path: tuple[str, ...], number: int, file: OpenFile
 ) -> list[PageProfile]:
-    try:
-        groups = facts.load_groups(file, stripe, [number])
-    except CorruptFileError:
-        groups = None
-    if not groups:
+    lengths = _lengths(facts, stripe, number, file)
+    if lengths is None:
         return []
     statistics = RowGroupStatistics(facts, facts.schema, stripe, file, {})
-    nothing = pa.nulls(stripe.group_count)
     minima, maxima = statistics.min_values(path), statistics.max_values(path)
-    starts = [*statistics.starts.tolist(), stripe.row_count]
+    nothing = pa.nulls(stripe.group_count)
     return [
         PageProfile(
             row_group=stripe.index,
             page=group,
-            first_row=starts[group],
-            row_count=starts[group + 1] - starts[group],
-            length_bytes=sum(
-                wanted.length
-                for column in groups.values()
-                if column.are_usable([(group, group + 1)])
-                for wanted in column.byte_ranges([(group, group + 1)])
-            ),
+            first_row=first_row,
+            row_count=row_count,
+            length_bytes=length,
             minimum=(nothing if minima is None else minima)[group].as_py(),
             maximum=(nothing if maxima is None else maxima)[group].as_py(),
         )
-        for group in range(stripe.group_count)
+        for group, (first_row, row_count, length) in enumerate(
+            zip(statistics.starts.tolist(), statistics.row_counts().tolist(), lengths, strict=True)
+        )
     ]
+
+
+def _lengths(facts: OrcFileFacts, stripe: Stripe, number: int, file: OpenFile) -> list[int] | None:
+    """The bytes of each row group; None if the row index does not say."""
+    try:
+        columns = facts.load_groups(file, stripe, [number])
+        ranges = [(group, group + 1) for group in range(stripe.group_count)]
+        if not columns or not all(column.are_usable(ranges) for column in columns.values()):
+            return None
+        return [
+            sum(wanted.length for c in columns.values() for wanted in c.byte_ranges([group]))
+            for group in ranges
+        ]
+    except (CorruptFileError, ValueError, IndexError):
+        return None

@@ -53,6 +53,7 @@ class RowIndex:
 
     def __init__(self, data: bytes) -> None:
         self._entries = [as_bytes(value) for number, value in fields(data) if number == 1]
+        self._numbers: dict[int, list[int]] = {}
         self.length_bytes = len(data)
 
     def __len__(self) -> int:
@@ -68,7 +69,9 @@ class RowIndex:
         """Where a row group begins in each stream; None if its numbers do not fit the streams."""
         if group == 0:
             return {stream.kind: START for stream in layout}
-        numbers = Message(self._entries[group]).numbers(1)
+        numbers = self._numbers.get(group)
+        if numbers is None:
+            numbers = self._numbers[group] = list(Message(self._entries[group]).numbers(1))
         if len(numbers) != sum(has_chunks + 1 + stream.cut.counts for stream in layout):
             return None
         found, waiting = {}, iter(numbers)

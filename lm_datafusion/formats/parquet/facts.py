@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lm_datafusion.formats.names import PARQUET
 from lm_datafusion.formats.parquet import profile
 from lm_datafusion.formats.parquet.decode import FileColumn
 from lm_datafusion.formats.parquet.dictionary import load_dictionary
@@ -34,7 +35,11 @@ if TYPE_CHECKING:
 class ParquetFacts(FileFacts):
     """What is known about one version of a Parquet file."""
 
-    format_name = "Parquet"
+    format_name = PARQUET
+
+    def portion_rows(self, batch_rows: int) -> int:
+        """As many as a batch: kernels decode exactly the rows wanted."""
+        return batch_rows
 
     def check_readable(self, columns: Sequence[int]) -> None:
         """Nothing to check: what cannot be read is found in each chunk."""

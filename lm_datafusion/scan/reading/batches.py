@@ -42,6 +42,14 @@ def counted_batches(row_count: int, batch_rows: int) -> Iterator[pa.RecordBatch]
         yield pa.record_batch([rows], names=["rows"]).select([])
 
 
+def sliced(batch: pa.RecordBatch, most_rows: int) -> Iterator[pa.RecordBatch]:
+    """A batch in slices of `most_rows`; itself if it is small enough."""
+    if batch.num_rows <= most_rows:
+        yield batch
+    else:
+        yield from batches_of(pa.Table.from_batches([batch]), most_rows)
+
+
 def batches_of(table: pa.Table, most_rows: int | None = None) -> Iterator[pa.RecordBatch]:
     """The batches of a table, in a form that DataFusion accepts.
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lm_datafusion.scan.reading.batches import counted_batches, reverse_values
+from lm_datafusion.scan.reading.batches import counted_batches, reverse_values, sliced
 from lm_datafusion.scan.reading.windows import WindowWalk, count_windows, page_edges, plan_edges
 from lm_datafusion.selection import RowSelection
 
@@ -140,12 +140,14 @@ class RowGroupScan:
             self._reader.check_unchanged()
             yield from counted_batches(selection.row_count, batch_rows)
             return
-        for part in _split(selection, batch_rows, is_reverse=self._plan.is_reverse):
+        portion_rows = self._reader.context.facts.portion_rows(batch_rows)
+        for part in _split(selection, portion_rows, is_reverse=self._plan.is_reverse):
             values = self._reader.read(names, part)
             self._reader.check_unchanged()
             if self._plan.is_reverse:
                 values = [reverse_values(array) for array in values]
-            yield from self._batches.make(values)
+            for batch in self._batches.make(values):
+                yield from sliced(batch, batch_rows)
 
 
 def _split(rows: RowSelection, most_rows: int, *, is_reverse: bool) -> list[RowSelection]:
@@ -157,8 +159,12 @@ def _split(rows: RowSelection, most_rows: int, *, is_reverse: bool) -> list[RowS
         cuts = [(max(0, stop - most_rows), stop) for stop in range(count, 0, -most_rows)]
     else:
         cuts = [(start, min(count, start + most_rows)) for start in range(0, count, most_rows)]
-    if rows.selector_count == 1:
-        return [RowSelection.from_consecutive_ranges([cut], rows.total_rows) for cut in cuts]
+    if rows.selector_count <= 3:  # noqa: PLR2004 a run, and what comes before and after it
+        starts, _ = rows.to_ranges()
+        if len(starts) == 1:
+            first, total = int(starts[0]), rows.total_rows
+            runs = [(first + start, first + stop) for start, stop in cuts]
+            return [RowSelection.from_consecutive_ranges([run], total) for run in runs]
     numbers = rows.to_rows()
     if numbers is None:
         numbers = rows.to_indices().astype(np.int32)

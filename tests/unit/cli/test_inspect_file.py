@@ -11,6 +11,7 @@ import pytest
 from lm_datafusion.cli.box import text_width
 from lm_datafusion.cli.console import main
 from tests.dataset_files import many_kinds, write_many_kinds
+from tests.orc_files import write as write_orc
 from tests.parquet_files import CORPUS, CORPUS_FILES, UNREADABLE, each_corpus_file, needs_corpus
 
 ROWS = 4000
@@ -318,3 +319,52 @@ def test_damaged_files_of_the_corpus(name, capfd):
     assert (code, out) == (1, "")
     assert err.count("\n") == 1
     assert CORPUS_FILES
+
+
+# ---- ORC ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def orc(table, tmp_path):
+    """Stripes of some row groups each; a bloom filter on `key`."""
+    return write_orc(
+        tmp_path / "t.orc",
+        table,
+        row_index_stride=100,
+        batch_size=100,
+        stripe_size=50_000,
+        compression="zlib",
+        dictionary_key_size_threshold=1,
+        bloom_filter_columns=[3],
+    )
+
+
+def test_an_orc_file(orc, capsys):
+    assert main(["inspect", orc]) == 0
+    text = capsys.readouterr().out
+    assert "ORC C++" in text
+    assert "ZLIB" in text
+    assert "+ stripes by statistics" in text
+    assert "+ row groups by bloom filter, for = and IN" in text
+    assert "+ row groups by row index" in text
+    assert "page" not in text.split("What can be pruned")[1]
+    assert "by dictionary" not in text, "ORC's dictionaries are not used to prune"
+
+
+def test_an_orc_file_as_json(orc, table, capsys):
+    assert main(["inspect", orc, "--format", "json", "--row-groups", "--pages"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["rows"] == ROWS
+    assert len(found["row_groups"]) > 1
+    columns = {column["name"]: column for column in found["columns"]}
+    assert [*columns] == table.column_names
+    assert columns["gaps"]["null_count"] == ROWS * 3 // 4
+    assert columns["few"]["dictionary"] == "all"
+    assert columns["few"]["distinct"] == 5
+    assert columns["key"]["bloom_filter_bytes"] > 0
+    pages = columns["sorted"]["pages"]
+    assert len(pages) == ROWS // 100
+    assert [(page["minimum"], page["maximum"]) for page in pages[:2]] == [(0, 99), (100, 199)]
+    assert sum(page["row_count"] for page in pages) == ROWS
+    stored = sum(chunk["compressed_bytes"] for c in columns.values() for chunk in c["chunks"])
+    assert stored < os.path.getsize(orc)

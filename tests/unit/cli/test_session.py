@@ -9,6 +9,7 @@ import pytest
 from lm_datafusion.cli.session import CommandSession
 from lm_datafusion.errors import FileMissingError, OptionError, SqlError
 from lm_datafusion.options import ScanOptions
+from tests.orc_files import write as write_orc
 
 
 @pytest.fixture
@@ -80,3 +81,21 @@ def test_names_of_tables():
         CommandSession([("a-b", "x")], ScanOptions())
     with pytest.raises(FileMissingError, match="no file at x"):
         CommandSession([("a", "x")], ScanOptions())
+
+
+def test_orc_files(session):
+    write_orc("some.orc", {"a": [3]})
+    write_orc("nameless", {"a": [4]})
+    os.mkdir("year=2024")
+    write_orc("year=2024/part.orc", {"a": [5]})
+    assert answer(session, "SELECT a FROM 'some.orc' WHERE some.a > 2") == [{"a": 3}]
+    assert answer(session, "SELECT a FROM 'nameless'") == [{"a": 4}]
+    assert answer(session, "SELECT a FROM 'year=*/*.orc'") == [{"a": 5}]
+    known = CommandSession([("t", "some.orc")], ScanOptions())
+    assert answer(known, "SELECT a FROM t") == [{"a": 3}]
+
+
+def test_a_folder_of_both_formats(session):
+    write_orc("data/more.orc", {"a": [3]})
+    with pytest.raises(OptionError, match=r"more\.orc \(ORC\) and .*part\.parquet \(Parquet\)"):
+        session.with_tables("SELECT a FROM 'data'")
