@@ -250,6 +250,7 @@ def answer(reader: str, seed: int, folder: str) -> dict[str, Any]:
         "digest": found,
         "expected": expected,
         "has_condition": case.question.condition is not None,
+        "is_repeated": case.base.is_repeated(case.question.columns),
         "case": str(case),
     }
 

@@ -70,6 +70,11 @@ class BaseFile:
     questions: list[Question]
     regions: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
+    def is_repeated(self, columns: list[str]) -> bool:
+        """Whether one of some columns has lists or maps."""
+        schema = pq.read_schema(pa.BufferReader(self.data))
+        return any(_is_repeated(schema.field(name).type) for name in columns)
+
 
 def draw_base(rng: random.Random) -> BaseFile:
     """One of the base files; of the corpus, where there is one, now and then."""
