@@ -31,7 +31,7 @@ class CapError(Exception):
 
 
 class ContenderError(Exception):
-    """An engine said no to a query, or its process died."""
+    """An engine refused a query, or its process died."""
 
 
 class Contender:

@@ -6,7 +6,7 @@ hits_000.parquet, hits_001.parquet, ... in the order of the table, and _manifest
 counts and checksums.
 
 Why Spark schedules but pyarrow writes: each task makes the blocks of one file and writes it
-itself, since parquet-java can neither be told row groups in multiples of 8192 rows nor to leave
+itself, since parquet-java can neither be set to row groups in multiples of 8192 rows nor to leave
 out the page index, and rows would have to cross from Python to Java for it. Spark gives the
 cores, the order, the retries, and on a cluster the machines (the folder has to be shared then).
 A file is one task, so fewer files than cores leave cores idle.
@@ -43,7 +43,7 @@ _LEAST, _MOST = 10_000, 100_000_000
 
 @dataclass(frozen=True)
 class FileTask:
-    """One file to be made: which rows of which data set."""
+    """One file to be made: its data set and its rows."""
 
     folder: str
     name: str

@@ -28,7 +28,7 @@ class LogScale:
     high: float
 
     def at(self, value: float) -> float:
-        """The place of a value, in percent; what lies outside is put at the edge."""
+        """The position of a value, in percent; what lies outside is put at the edge."""
         share = math.log(value / self.low) / math.log(self.high / self.low)
         return 100 * min(max(share, 0.0), 1.0)
 
@@ -49,7 +49,7 @@ class LogScale:
 
 
 def picture(marks: Iterable[str]) -> str:
-    """An SVG as wide as its place."""
+    """An SVG as wide as the element around it."""
     return f'<svg height="{_BAR_HEIGHT}" role="img">{"".join(marks)}</svg>'
 
 
@@ -66,10 +66,10 @@ def axis(scale: LogScale, labels: Sequence[tuple[float, str]]) -> str:
     """The numbers under a grid; the outermost ones stay inside the picture."""
     marks = []
     for value, text in labels:
-        place = scale.at(value)
-        anchor = "start" if place < 4 else "end" if place > 96 else "middle"
+        position = scale.at(value)
+        anchor = "start" if position < 4 else "end" if position > 96 else "middle"
         marks.append(
-            f'<text x="{place:.2f}%" y="12" text-anchor="{anchor}">{html.escape(text)}</text>'
+            f'<text x="{position:.2f}%" y="12" text-anchor="{anchor}">{html.escape(text)}</text>'
         )
     return picture(marks)
 

@@ -9,8 +9,8 @@ In: settings, then one run after the other. Out: JSON that `report` reads and `r
 
 `state` is `ok`, `capped` or `failed`. `faults` has null for an answer that is right.
 
-Invariant: whenever the process is killed, the file is whole: it is written beside and moved into
-place. It is not synced each time, which would disturb what is measured.
+Invariant: whenever the process is killed, the file is whole: it is written beside and renamed.
+It is not synced each time, which would disturb what is measured.
 """
 
 from __future__ import annotations

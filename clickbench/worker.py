@@ -38,7 +38,7 @@ def serve(
     connection: Connection, word: str, files: tuple[str, ...], threads: int, log: str
 ) -> None:
     """Answers requests until the pipe ends; what the engine prints goes to a file."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner is told, and ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner gets it, and ends us
     with open(log, "ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)

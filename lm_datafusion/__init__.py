@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from lm_datafusion.dataset.parquet_reader import ParquetReader as ParquetReader
     from lm_datafusion.dataset.parquet_reader import parquet_reader as parquet_reader
     from lm_datafusion.engine import LateTableFactory as LateTableFactory
-    from lm_datafusion.engine import ScanExplanation as ScanExplanation
     from lm_datafusion.engine import SessionContext as SessionContext
     from lm_datafusion.errors import LateError as LateError
     from lm_datafusion.kernels import kernel_info as kernel_info
     from lm_datafusion.metrics import ScanReport as ScanReport
+    from lm_datafusion.metrics.explanation import ScanExplanation as ScanExplanation
     from lm_datafusion.options import ScanOptions as ScanOptions
     from lm_datafusion.plan import ScanRequest as ScanRequest
     from lm_datafusion.scan import clear_condition_cache as clear_condition_cache
@@ -45,7 +45,7 @@ _HOMES = {
     "ParquetReader": "lm_datafusion.dataset.parquet_reader",
     "RowSelection": "lm_datafusion.selection",
     "RowSelector": "lm_datafusion.selection",
-    "ScanExplanation": "lm_datafusion.engine",
+    "ScanExplanation": "lm_datafusion.metrics.explanation",
     "ScanOptions": "lm_datafusion.options",
     "ScanReport": "lm_datafusion.metrics",
     "ScanRequest": "lm_datafusion.plan",

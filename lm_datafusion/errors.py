@@ -24,7 +24,7 @@ class OptionError(LateError, ValueError):
 
 
 class SqlError(LateError, ValueError):
-    """SQL that cannot be understood; the message shows the place in the text."""
+    """SQL that cannot be understood; the message shows the position in the text."""
 
     def __init__(
         self, message: str, *, sql: str | None = None, position: int | None = None

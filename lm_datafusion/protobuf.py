@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _VARINT, _EIGHT_BYTES, _LENGTH_DELIMITED, _FOUR_BYTES = 0, 1, 2, 5
-# A number has at most ten bytes of seven bits, of which 64 bits count.
+# A number has at most ten bytes of seven bits; 64 of these bits count.
 _LAST_SHIFT = 63
 _64_BITS = (1 << 64) - 1
 

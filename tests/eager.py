@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 # Constants of the cost model, by module.
 EAGER = {
-    "lm_datafusion.engine.cost": {"STATEMENT_S": 0.0, "ROW_GROUP_S": 0.0},
-    "lm_datafusion.engine.paths.late": {"DYNAMIC_FILTERS": 1.0, "SAMPLE_S": 0.0},
-    "lm_datafusion.engine.paths.one_table": {"SMALL_BYTES": 0},
+    "lm_datafusion.engine.cost": {"STATEMENT_S": 0.0, "ROW_GROUP_S": 0.0, "SHORT_S": 0.0},
+    "lm_datafusion.engine.paths.late": {"DYNAMIC_FILTERS": 1.0, "SHORT_S": 0.0},
+    "lm_datafusion.engine.query": {"SMALL_BYTES": 0},
 }
 
 

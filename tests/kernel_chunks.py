@@ -192,7 +192,7 @@ def rle_run(value: int, count: int, width: int) -> bytes:
 def packed_run(values, width: int) -> bytes:
     """Bit-packed values, filled up to a multiple of eight."""
     groups = (len(values) + 7) // 8
-    number = sum(value << (place * width) for place, value in enumerate(values))
+    number = sum(value << (index * width) for index, value in enumerate(values))
     return varint(groups << 1 | 1) + number.to_bytes(groups * width, "little")
 
 

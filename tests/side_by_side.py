@@ -82,12 +82,12 @@ def new_session(path, folder, config=None):
 def assert_same(path, *steps):
     """Every step, one after the other, gives the same in both sessions."""
     with two_sessions(path) as (plain, ours):
-        for place, step in enumerate(steps):
+        for index, step in enumerate(steps):
             expected, found = outcome(step, *plain), outcome(step, *ours)
             if path == "native_pushdown" and is_of_the_reader(found):
                 # DataFusion's own message for a filter that fails in its reader.
                 found, expected = found[0], expected[0]
-            assert found == expected, f"step {place}: {step}"
+            assert found == expected, f"step {index}: {step}"
 
 
 def is_of_the_reader(found):
@@ -132,8 +132,8 @@ def _fields(schema):
 
 
 def _without_places(text, folder):
-    for place in (str(folder), str(folder).lstrip("/")):
-        text = text.replace(place, "{folder}")
+    for written in (str(folder), str(folder).lstrip("/")):
+        text = text.replace(written, "{folder}")
     text, _, depend = text.partition("because other tables depend on it: ")
     text = _GUESS.sub("", text)
     return _QUERY_ID.sub("{id}", text), sorted(depend.split(", "))

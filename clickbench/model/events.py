@@ -2,7 +2,7 @@
 
 In: a block of a plan. Out: per kind, the rows of the block it happens in. The rows of the whole
 data set are cut into as many even cells as there are events; each cell has one event, at a
-hashed place, a few rows long. So the number of rows does not vary with the seed, and each block
+hashed position, a few rows long. So the number of rows does not vary with the seed, and each block
 finds its own events.
 
 Where a share of the published rate would leave next to nothing in a small data set, a floor
@@ -80,8 +80,8 @@ def find(kind: Kind, plan: Plan, block: int) -> Found:
     unit = Noise(plan.seed).uniform(kind.name, event)
     lengths = np.array(kind.lengths)[event % len(kind.lengths)]
     # The whole event fits in its cell, if the cell has room for it.
-    place = begin + (unit * np.maximum(end - begin - lengths, 1)).astype(np.int64)
-    row = np.repeat(place, lengths) + _counting(lengths)
+    at = begin + (unit * np.maximum(end - begin - lengths, 1)).astype(np.int64)
+    row = np.repeat(at, lengths) + _counting(lengths)
     owner = np.repeat(event, lengths)
     inside = (row >= start) & (row < stop)
     return Found(row[inside] - start, owner[inside])

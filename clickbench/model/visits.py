@@ -73,12 +73,12 @@ def rows_per_visit(plan: Plan) -> Numbers:
 
 def user_ids(users: Integers, count: int, noise: Noise) -> Integers:
     """Ids of users, ascending with their numbers; fixed users have their own."""
-    place = (users + noise.uniform("user place", users)) / count
-    negative = place < 1 - POSITIVE_USERS
+    rank = (users + noise.uniform("user place", users)) / count
+    negative = rank < 1 - POSITIVE_USERS
     scaled = np.where(
         negative,
-        place / (1 - POSITIVE_USERS) - 1,
-        (place - (1 - POSITIVE_USERS)) / POSITIVE_USERS,
+        rank / (1 - POSITIVE_USERS) - 1,
+        (rank - (1 - POSITIVE_USERS)) / POSITIVE_USERS,
     )
     ids = np.clip(scaled * 2.0**63, -(2.0**63), 2.0**63 - 4096).astype(np.int64)
     # A float has 53 bits: the last 11 are filled from the hash.

@@ -49,7 +49,7 @@ class FileReader:
         condition_schema: The columns that conditions may name: DataFusion has no unions.
         row_group_rows: The rows of each row group of the file.
         row_groups: The chosen row groups.
-        columns: The chosen columns, by their place in `file_schema`.
+        columns: The chosen columns, by their position in `file_schema`.
         row_selection: Over the rows of the chosen row groups; None for all of them.
     """
 

@@ -74,7 +74,7 @@ def _common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         if _widens_to(narrow, wide):
             return wide
     if pa.types.is_integer(left) and pa.types.is_integer(right):
-        # An unsigned and a signed type, neither of which holds the other.
+        # An unsigned and a signed type; neither holds the other.
         width = 2 * max(left.bit_width, right.bit_width)
         return {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}.get(width)
     if pa.types.is_decimal(left) and pa.types.is_decimal(right):

@@ -7,16 +7,8 @@ Invariant: every answer, schema and error is the one DataFusion gives.
 
 from __future__ import annotations
 
-from lm_datafusion.engine.explanation import PathPlan, ReferencePlan, ScanExplanation
 from lm_datafusion.engine.factory import LateTableFactory
 from lm_datafusion.engine.frame import LateDataFrame
 from lm_datafusion.engine.session import SessionContext
 
-__all__ = [
-    "LateDataFrame",
-    "LateTableFactory",
-    "PathPlan",
-    "ReferencePlan",
-    "ScanExplanation",
-    "SessionContext",
-]
+__all__ = ["LateDataFrame", "LateTableFactory", "SessionContext"]

@@ -1,17 +1,14 @@
 """What names of a session mean: Parquet files, views, anything else.
 
-In: a name, as a statement or a plan has it. Out: the files DataFusion would read for it, or the
-table itself.
+In: a name, as a statement or a plan has it. Out: the files DataFusion would read for it; how a
+table came to be is not recorded, DataFusion's own plan of it is asked.
 
-Nothing is recorded about how a table came to be: `register_parquet`, `CREATE EXTERNAL TABLE`, a
-catalog or another library may have made it. DataFusion's own plan of the table is asked.
-
-A catalog has a version. Every method of the session that can change the meaning of a name, a
-function or a setting moves it on. A frame that was planned in an older version means what names
-meant then, so only DataFusion can run it.
+A catalog has a version, which every method of the session moves on that can change the meaning of a
+name, a function or a setting. A frame that was planned in an older version means what names meant
+then, so only DataFusion can run it.
 
 Invariant: what is cached here is of the current version; a `ParquetTable` is given out only while
-its files and their folders are as they were when it was listed.
+it is current.
 """
 
 from __future__ import annotations
@@ -25,50 +22,43 @@ from typing import TYPE_CHECKING, Any
 import datafusion
 
 from lm_datafusion.engine.dataset_table import DatasetTable, datasets_asked, is_plain_scan
-from lm_datafusion.engine.listing import scanned_files
-from lm_datafusion.engine.parquet_table import ParquetTable
-from lm_datafusion.engine.settings import setting
+from lm_datafusion.engine.parquet_table import ParquetTable, scanned_files
 from lm_datafusion.predicate.literals import quote_identifier
+from lm_datafusion.sql.table_name import dotted, parse_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from datafusion import DataFrame, catalog
+    from datafusion import DataFrame
 
     from lm_datafusion.engine.frame import LateDataFrame
-    from lm_datafusion.engine.parquet_table import TableName
     from lm_datafusion.options import ScanOptions
+    from lm_datafusion.sql.table_name import TableName
 
 # A name with catalog and schema.
 FullName = tuple[str, str, str]
 # What DataFusion calls a table that has no name, as that of `read_parquet`.
 ANONYMOUS = "?table?"
-_PARTS = re.compile(r'("(?:[^"]|"")*"|[^".\s]+)(?:\.|$)')
 
 
 class SessionCatalog:
-    """The catalog of one session, and its version.
-
-    Args:
-        context: The session, with DataFusion's own methods.
-    """
+    """The catalog of one session, given with DataFusion's own methods, and its version."""
 
     def __init__(self, context: datafusion.SessionContext) -> None:
         self.context = context
         # Functions that are not DataFusion's own; an empty name stands for any.
         self.user_functions: set[str] = set()
-        self._table_options: dict[FullName, ScanOptions] = {}
-        self._tables: dict[TableName, ParquetTable | None] = {}
         # Views as Substrait, checked to be what they were.
         self.checked_views: dict[FullName, Any] = {}
-        self._defaults: tuple[str, str] | None = None
-        self._partitions: int | None = None
+        self.is_shared = False
+        self._listings_expire = False
+        self._table_options: dict[FullName, ScanOptions] = {}
+        self._tables: dict[TableName, ParquetTable | None] = {}
+        self._settings: dict[str, str] = {}
         self._lock = threading.Lock()
         self._version = 0
         self._changes_under_way = 0
         self._unplanned: weakref.WeakSet[LateDataFrame] = weakref.WeakSet()
-        self.is_shared = False
-        self._listings_expire = False
 
     @property
     def version(self) -> int | None:
@@ -89,17 +79,19 @@ class SessionCatalog:
         for frame in unplanned:
             _ = frame.df
         with self._lock:
-            self._version += 1
             self._changes_under_way += 1
         try:
             yield
         finally:
+            self.change()
             with self._lock:
-                self._version += 1
                 self._changes_under_way -= 1
-                self._tables = {}
-                self.checked_views = {}
-                self._defaults = self._partitions = None
+
+    def change(self) -> None:
+        """Notes that names, functions or settings may mean something else from now on."""
+        with self._lock:
+            self._version += 1
+            self._tables, self.checked_views, self._settings = {}, {}, {}
 
     def plan_before_changes(self, frame: LateDataFrame) -> None:
         """Remembers a frame that is not planned yet: it has to be, before names change."""
@@ -131,23 +123,27 @@ class SessionCatalog:
         other.share()
         return other
 
-    def full_name(self, name: TableName) -> FullName:
-        """A name with the session's default catalog and schema, where these are missing."""
-        if self._defaults is None:
-            self._defaults = (
-                setting(self.context, "datafusion.catalog.default_catalog"),
-                setting(self.context, "datafusion.catalog.default_schema"),
-            )
-        catalog_name, schema, table = (*self._defaults[: 3 - len(name)], *name)
-        return catalog_name, schema, table
+    def setting(self, name: str) -> str:
+        """The value of a setting of the session; empty if DataFusion does not show it."""
+        if name not in self._settings:
+            # The session's print has all settings. Asking in SQL would load the information
+            # schema, 10 MB.
+            found = re.search(rf"^\s*{re.escape(name)} = (.*)$", repr(self.context), re.MULTILINE)
+            self._settings[name] = found[1] if found else ""
+        return self._settings[name]
 
     @property
     def target_partitions(self) -> int:
         """How many partitions the session plans for; one keeps rows in order."""
-        if self._partitions is None:
-            found = setting(self.context, "datafusion.execution.target_partitions")
-            self._partitions = int(found) if found.isdecimal() else 1
-        return self._partitions
+        found = self.setting("datafusion.execution.target_partitions")
+        return int(found) if found.isdecimal() else 1
+
+    def full_name(self, name: TableName) -> FullName:
+        """A name with the session's default catalog and schema, where these are missing."""
+        words = ("default_catalog", "default_schema")[: 3 - len(name)]
+        parts = [self.setting(f"datafusion.catalog.{word}") for word in words]
+        catalog_name, schema, table = (*parts, *name)
+        return catalog_name, schema, table
 
     def set_options(self, name: str, options: ScanOptions | None) -> None:
         """Sets how one table is scanned; None: as the session is."""
@@ -160,20 +156,27 @@ class SessionCatalog:
         """How one table is scanned, if it was given options of its own."""
         return self._table_options.get(self.full_name(name))
 
-    def parquet_table(self, name: TableName) -> ParquetTable | None:
-        """The files behind a name that our scan can read; None if it is anything else."""
-        if name in self._tables and not self.is_shared and not self._listings_expire:
+    def parquet_table(
+        self, name: TableName, source: DataFrame | None = None
+    ) -> ParquetTable | None:
+        """The files behind a name that our scan can read; None if it is anything else.
+
+        A scan without a name is of `source`.
+        """
+        if name == (ANONYMOUS,):
+            return None if source is None else self._listed(name, source)
+        if name in self._tables and self.can_keep_plans:
             known = self._tables[name]
             if known is None or known.is_current:
                 return known
         try:
-            found = self.listed(name, self.context.table(dotted(name)))
+            found = self._listed(name, self.context.table(dotted(name)))
         except Exception:  # noqa: BLE001 a table that cannot be asked is left to DataFusion
             found = None
         self._tables[name] = found
         return found
 
-    def listed(self, name: TableName, frame: DataFrame) -> ParquetTable | None:
+    def _listed(self, name: TableName, frame: DataFrame) -> ParquetTable | None:
         """The Parquet files that an unfiltered frame over one table reads."""
         schema = frame.schema()
         if not schema.names:
@@ -185,31 +188,24 @@ class SessionCatalog:
         if len(asked) == 1 and is_plain_scan(frame):
             return DatasetTable.of(name, asked[0].late, schema)
         (files,) = scanned_files(plan, self.context)
-        if files is None:
-            return None
-        return ParquetTable.listed(name, files, schema)
+        return None if files is None else ParquetTable.listed(name, files, schema)
 
-    def provider(self, name: FullName) -> catalog.Table:
-        """The table itself, as it is in the catalog."""
-        return self.context.table_provider(dotted(name))
+    def has_files_of(
+        self, frame: DataFrame, scans: Mapping[TableName, Sequence[Any]], source: DataFrame | None
+    ) -> bool:
+        """Whether a frame reads just the files that the names it scans mean now.
+
+        A frame holds on to the tables that names meant when it was planned.
+        """
+        bound = scanned_files(frame.execution_plan(), self.context)
+        tables = {name: self.parquet_table(name, source) for name in scans}
+        named = [table.files for name, table in tables.items() if table for _ in scans[name]]
+        return None not in bound and sorted(map(sorted, named)) == sorted(
+            sorted(files) for files in bound if files is not None
+        )
 
     def calls_user_function(self, printed: str) -> bool:
         """Whether a function of the user's is called in a plan, as DataFusion prints it."""
         names = [re.escape(name) or r"\w+" for name in list(self.user_functions)]
         called = rf"(?:{'|'.join(names)})\("
         return bool(names) and re.search(called, printed, re.IGNORECASE) is not None
-
-
-def parse_name(text: str) -> TableName:
-    """A table's name as DataFusion's methods read it: parts in quotes keep their case."""
-    parts = _PARTS.findall(text)
-    if not 0 < len(parts) <= 3 or _PARTS.sub("", text):  # noqa: PLR2004 catalog, schema, table
-        return (text,)
-    return tuple(
-        part[1:-1].replace('""', '"') if part.startswith('"') else part.lower() for part in parts
-    )
-
-
-def dotted(name: TableName) -> str:
-    """A name as SQL."""
-    return ".".join(quote_identifier(part) for part in name)

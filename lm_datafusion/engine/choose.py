@@ -11,17 +11,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lm_datafusion.engine.cost import PAYS
-from lm_datafusion.engine.offer import Declined, Offer
-from lm_datafusion.engine.paths import any_rows, late, native, some_groups, top_k
+from lm_datafusion.engine.offer import Declined, Offer, native_offer
+from lm_datafusion.engine.paths import any_rows, late, some_groups, top_k
+from lm_datafusion.errors import LateError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lm_datafusion.engine.catalog import SessionCatalog
-    from lm_datafusion.engine.offer import Path
     from lm_datafusion.engine.query import Query
     from lm_datafusion.engine.shape import QueryShape
 
-_PATHS: tuple[Path, ...] = (late.offer, top_k.offer, any_rows.offer, some_groups.offer)
+    Path = Callable[[Query], Offer | Declined]
+
+_PATHS: dict[str, Path] = {m.NAME: m.offer for m in (late, top_k, any_rows, some_groups)}
 _INFORMATION_SCHEMA = "information_schema"
 # Which side becomes the left one depends on what DataFusion knows of the tables' sizes.
 _OUTER_JOIN_BUG = "DataFusion 55 may filter the wrong side of an outer join whose sides it swaps"
@@ -31,16 +34,11 @@ _ZEROS = "DataFusion takes a float that equals a value for a constant, and there
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What runs, and what else could have."""
+    """What runs, and what else could have; no shape: DataFusion could not plan the query."""
 
-    query: Query | None
+    shape: QueryShape | None
     offers: tuple[Offer, ...]
     declined: tuple[Declined, ...] = ()
-
-    @property
-    def shape(self) -> QueryShape | None:
-        """What the query asks of its tables; None if DataFusion could not say."""
-        return None if self.query is None else self.query.shape
 
     @property
     def best(self) -> Offer:
@@ -53,26 +51,29 @@ def choose(query: Query, catalog: SessionCatalog) -> Choice:
     reason = why_only_native(query, catalog)
     if reason:
         return only_native(query, reason)
-    answers = [path(query) for path in _PATHS]
+    answers = [_asked(name, path, query) for name, path in _PATHS.items()]
     offers = [answer for answer in answers if isinstance(answer, Offer)]
     declined = tuple(answer for answer in answers if isinstance(answer, Declined))
     is_guess = query.is_new and any(answer.is_guess for answer in answers)
     if not offers:
-        reason = declined[0].reason
-        return Choice(query, (native.offer(query.uses, reason, is_guess=is_guess),), declined)
-    offers.sort(key=lambda offer: offer.seconds or 0.0)
-    reason, native_s = _why_native(offers[0]), offers[0].native_s
-    own = native.offer(query.uses, reason, native_s, is_guess=is_guess)
-    is_forced = any(
+        return only_native(query, declined[0].reason, declined, is_guess=is_guess)
+    offers.sort(key=lambda offer: (offer.is_native, offer.seconds))
+    best = offers[0]
+    reason = best.reason if best.is_native else _why_native(best)
+    own = native_offer(query.uses, reason, best.native_s, is_guess=is_guess)
+    is_forced = not best.is_native and any(
         use.options.path == "late" or not use.table.has_native_reader for use in query.uses
     )
-    ordered = [*offers, own] if is_forced or _pays(offers[0]) else [own, *offers]
-    return Choice(query, tuple(ordered), declined)
+    return Choice(
+        query.shape, (*offers, own) if is_forced or best.pays else (own, *offers), declined
+    )
 
 
-def only_native(query: Query | None, reason: str) -> Choice:
-    """DataFusion's own reader, without asking others; no query: DataFusion could not plan it."""
-    return Choice(query, (native.offer(() if query is None else query.uses, reason),))
+def only_native(
+    query: Query, reason: str, declined: tuple[Declined, ...] = (), *, is_guess: bool = False
+) -> Choice:
+    """DataFusion's own reader, because nothing else was asked, or nothing else offers."""
+    return Choice(query.shape, (native_offer(query.uses, reason, is_guess=is_guess),), declined)
 
 
 def why_only_native(query: Query, catalog: SessionCatalog) -> str:
@@ -92,11 +93,15 @@ def why_only_native(query: Query, catalog: SessionCatalog) -> str:
         return "a filter calls a function of the user's"
     if shape.asks_for_time:
         return "the query asks for the time"
-    return ""
+    reasons = [use.why_native for use in query.uses]
+    return "; ".join(dict.fromkeys(reasons)) if all(reasons) else ""
 
 
-def _pays(offer: Offer) -> bool:
-    return (offer.seconds or 0.0) <= PAYS * (offer.native_s or 0.0)
+def _asked(name: str, path: Path, query: Query) -> Offer | Declined:
+    try:
+        return path(query)
+    except LateError as error:
+        return Declined(name, str(error))
 
 
 def _why_native(best: Offer) -> str:

@@ -9,8 +9,8 @@ of filters in their pages, decompresses the other columns, and decodes and hands
 that pass.
 
 The constants are nanoseconds on one core, fitted to what `python -m tests.benchmark.bench_costs`
-prints. Those per statement and per row group are fitted to ClickBench's short queries (19, 36 to
-42). They need not be right on every machine: what counts is their ratio.
+prints; those per statement and per row group to ClickBench's short queries (19, 36 to 42). What
+counts is their ratio.
 
 Both readers prune by the page index and bloom filters; how many rows that leaves is known once our
 scan has run. Shares come from earlier scans. Where the choice depends on a share that no scan has
@@ -39,7 +39,7 @@ from lm_datafusion.scan import (
 from lm_datafusion.storage import LocalStorage
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from lm_datafusion.engine.query import TableUse
     from lm_datafusion.plan import ReadPlan
@@ -62,6 +62,8 @@ ROW_GROUP_S = 0.1e-3
 NATIVE_ROW_GROUP_S = 0.2e-3
 # The share of DataFusion's cost that ours may have: an estimate is not exact.
 PAYS = 0.8
+# Below this cost a query that runs for the first time is DataFusion's.
+SHORT_S = 0.1
 # Below these costs a few pages are not worth reading to know the cost better, for they take 10 to
 # 30 ms: of a query that runs for the first time, and of one that runs again.
 SAMPLE_S = 0.1
@@ -85,9 +87,6 @@ class ColumnSize(NamedTuple):
         return DECOMPRESS_NS * self.bytes_per_row
 
 
-NO_COLUMN = ColumnSize(0.0, 0.0)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanCost:
     """What reading a table costs.
@@ -106,11 +105,6 @@ class ScanCost:
     kept_share: float
     is_guess: bool = False
 
-    @property
-    def late_pays(self) -> bool:
-        """Whether our scan is expected to be cheaper."""
-        return self.late_s <= PAYS * self.native_s
-
 
 def scan_cost(use: TableUse, *, may_sample: bool = True, is_new: bool = True) -> ScanCost:
     """Estimates a scan of one table.
@@ -123,12 +117,17 @@ def scan_cost(use: TableUse, *, may_sample: bool = True, is_new: bool = True) ->
     Raises:
         LateError: A file cannot be read by us.
     """
-    plan = plan_late(use)
-    sizes = column_sizes(use, {*use.columns, *_filter_columns(plan)})
+    request = ScanRequest(conjuncts=use.conjuncts, columns=use.columns)
+    table = use.table.as_exact_table(use.options)
+    plan = plan_scan(table, request, use.options, ScanMetrics())
+    sizes = column_sizes(use, {*use.columns, *use.filter_columns})
     measured = {index: found.kept_share for index, found in known_steps(plan).items()}
     unmeasured = {s.index: s.selectivity for s in plan.row_filter.steps if s.index not in measured}
-    cost = _cost(use, plan, sizes, measured | unmeasured)
-    if not unmeasured or not plan.tasks or _is_decided(use, plan, sizes, measured):
+    cost = _cost(use, plan, sizes, unmeasured | measured)
+    # The choice may be the same whatever the shares that nobody has measured.
+    extremes = (_cost(use, plan, sizes, dict.fromkeys(unmeasured, s) | measured) for s in (0.0, 1))
+    is_settled = not unmeasured or not plan.tasks
+    if is_settled or len({c.late_s <= PAYS * c.native_s for c in extremes}) == 1:
         return cost
     if may_sample and cost.native_s >= (SAMPLE_S if is_new else SAMPLE_AGAIN_S):
         measured |= {index: found.kept_share for index, found in sample_steps(plan).items()}
@@ -148,23 +147,17 @@ def is_short(use: TableUse) -> bool:
     files = use.table.files
     if is_known(LocalStorage(), files[-1].path):
         return False
-    names = {*use.columns, *(name for conjunct in use.conjuncts for name in conjunct.columns)}
     facts = load_facts(LocalStorage(), files[0].path, use.options)
     rows = facts.row_counts.sum() * use.table.size_bytes / max(files[0].size, 1)
-    return bool(rows * row_ns(column_sizes(use, names), names) * _NS < SAMPLE_S)
-
-
-def plan_late(use: TableUse) -> ReadPlan:
-    """The plan of our own scan: row groups that statistics leave, filters in their order."""
-    request = ScanRequest(conjuncts=use.conjuncts, columns=use.columns)
-    return plan_scan(use.table.as_exact_table(use.options), request, use.options, ScanMetrics())
+    sizes = column_sizes(use, {*use.columns, *use.filter_columns})
+    return bool(rows * row_ns(sizes.values()) * _NS < SHORT_S)
 
 
 def column_sizes(use: TableUse, names: Iterable[str]) -> dict[str, ColumnSize]:
     """Sizes of columns, as the first row group of the first file has them."""
     facts = load_facts(LocalStorage(), use.table.files[0].path, use.options)
     if not facts.num_row_groups or not facts.row_count(0):
-        return dict.fromkeys(names, NO_COLUMN)
+        return dict.fromkeys(names, ColumnSize(0.0, 0.0))
     sizes = {}
     for name in names:
         column = facts.schema.get_field_index(name)
@@ -181,65 +174,35 @@ def fixed_s(row_groups: int) -> float:
     return STATEMENT_S + ROW_GROUP_S * row_groups
 
 
-def row_ns(sizes: Mapping[str, ColumnSize], names: Collection[str]) -> float:
+def row_ns(sizes: Iterable[ColumnSize]) -> float:
     """Decompressing and decoding one row of some columns."""
-    return sum(sizes[name].decompress_ns + sizes[name].decode_ns for name in names)
-
-
-def _filter_columns(plan: ReadPlan) -> set[str]:
-    return {name for step in plan.row_filter.steps for name in step.conjunct.columns}
-
-
-def _is_decided(
-    use: TableUse, plan: ReadPlan, sizes: Mapping[str, ColumnSize], measured: Mapping[int, float]
-) -> bool:
-    """Whether the choice is the same whatever the shares that nobody has measured."""
-    indexes = [step.index for step in plan.row_filter.steps]
-    extremes = [
-        _cost(use, plan, sizes, {**dict.fromkeys(indexes, kept), **measured}).late_pays
-        for kept in (0.0, 1.0)
-    ]
-    return extremes[0] == extremes[1]
+    return sum(size.decompress_ns + size.decode_ns for size in sizes)
 
 
 def _cost(
     use: TableUse, plan: ReadPlan, sizes: Mapping[str, ColumnSize], kept: Mapping[int, float]
 ) -> ScanCost:
     """The cost if every filter step keeps its share of rows."""
-    found = expected_rows(plan)
+    found, known, steps = expected_rows(plan), cached_share(plan), plan.row_filter.steps
     rows = sum(task.access.row_count for task in plan.tasks) if found is None else found
-    native_ns = rows * row_ns(sizes, {*use.columns, *_filter_columns(plan)})
-    known = cached_share(plan)
-    if plan.row_filter.steps and plan.tasks and known.row_groups_known == known.row_groups:
-        late_ns, share = 0.0, known.rows_known / max(rows, 1)
-        tested: set[str] = set()
+    late_ns, share, tested = 0.0, 1.0, set[str]()
+    if steps and plan.tasks and known.row_groups_known == known.row_groups:
+        share = known.rows_known / max(rows, 1)
     else:
-        late_ns, share, tested = _filter_ns(plan, sizes, kept, rows)
-    pages = 1.0 if share else 0.0
+        for step in steps:
+            for name in step.conjunct.columns:
+                late_ns += rows * share * TEST_NS
+                late_ns += 0.0 if name in tested else rows * sizes[name].decompress_ns
+            tested.update(step.conjunct.columns)
+            share *= kept[step.index]
     for name in use.columns:
-        size = sizes[name]
-        late_ns += 0.0 if name in tested else rows * pages * size.decompress_ns
-        late_ns += rows * share * size.decode_ns
-    if tested:
-        late_ns += rows * share * SELECT_NS
+        late_ns += rows * sizes[name].decompress_ns if share and name not in tested else 0.0
+        late_ns += rows * share * sizes[name].decode_ns
+    late_ns += rows * share * SELECT_NS if tested else 0.0
     return ScanCost(
-        native_s=NATIVE_ROW_GROUP_S * len(plan.tasks) + native_ns * _NS,
+        native_s=NATIVE_ROW_GROUP_S * len(plan.tasks) + rows * row_ns(sizes.values()) * _NS,
         late_s=fixed_s(len(plan.tasks)) + late_ns * _NS,
         rows=rows,
         kept_share=share,
         is_guess=found is None,
     )
-
-
-def _filter_ns(
-    plan: ReadPlan, sizes: Mapping[str, ColumnSize], kept: Mapping[int, float], rows: int
-) -> tuple[float, float, set[str]]:
-    """Testing the filters; the share of rows they leave; the columns they decompress."""
-    spent, share, seen = 0.0, 1.0, set[str]()
-    for step in plan.row_filter.steps:
-        for name in step.conjunct.columns:
-            spent += rows * share * TEST_NS
-            spent += 0.0 if name in seen else rows * sizes[name].decompress_ns
-        seen.update(step.conjunct.columns)
-        share *= kept[step.index]
-    return spent, share, seen

@@ -17,9 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lm_datafusion.engine.listing import ListedFile
-from lm_datafusion.engine.parquet_table import ParquetTable
-from lm_datafusion.engine.recovery import WatchedDataset
+from lm_datafusion.engine.parquet_table import ListedFile, ParquetTable
+from lm_datafusion.engine.watch import WatchedDataset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,9 +27,9 @@ if TYPE_CHECKING:
     from datafusion import DataFrame
 
     from lm_datafusion.dataset import LateDataset
-    from lm_datafusion.engine.parquet_table import TableName
     from lm_datafusion.options import ScanOptions
     from lm_datafusion.plan import Table
+    from lm_datafusion.sql.table_name import TableName
 
 
 class _Watching(threading.local):

@@ -1,42 +1,43 @@
 """EXPLAIN and `explain_scan`: what would run, without running it.
 
-In: a frame, and what plans it. Out: a `ScanExplanation`; for an EXPLAIN statement, the rows that
-DataFusion gives for the plan that would run, and a row with our explanation.
+In: a frame, and the server of its session. Out: a `ScanExplanation`; for an EXPLAIN statement, the
+rows that DataFusion gives for the plan that would run, and a row with our explanation.
 
 Invariant: EXPLAIN plans and nothing more: EXPLAIN DROP TABLE drops nothing. Only EXPLAIN ANALYZE
-runs the query.
+runs the query. Explaining reads footers, indexes, and a few pages where the share of rows that a
+filter keeps decides (`scan.sampling`).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Protocol
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from datafusion import SQLOptions
 
-from lm_datafusion.engine.choose import only_native
-from lm_datafusion.engine.explanation import explain_choice
-from lm_datafusion.engine.frame import LateDataFrame, Server
-from lm_datafusion.engine.recovery import attempt, watched
-from lm_datafusion.engine.run_reports import RunReports
+from lm_datafusion.engine.frame import LateDataFrame
+from lm_datafusion.engine.offer import native_offer
+from lm_datafusion.engine.recovery import DATA_ERRORS, attempt
 from lm_datafusion.engine.shape import QueryShape
-from lm_datafusion.errors import CorruptFileError, LateError, StorageError
+from lm_datafusion.engine.sibling import Sibling
+from lm_datafusion.engine.watch import Run
+from lm_datafusion.errors import LateError
+from lm_datafusion.metrics import ScanMetrics
+from lm_datafusion.metrics.explanation import FilterPlan, PathPlan, ReferencePlan, ScanExplanation
+from lm_datafusion.plan import ScanRequest
+from lm_datafusion.scan import known_steps, load_facts, plan_scan
 from lm_datafusion.sql.statement import split_explain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pyarrow.dataset as ds
     from datafusion import DataFrame
 
-    from lm_datafusion.engine.catalog import SessionCatalog
     from lm_datafusion.engine.choose import Choice
-    from lm_datafusion.engine.explanation import ScanExplanation
-    from lm_datafusion.engine.frame import Statement
-    from lm_datafusion.engine.parquet_table import TableName
-    from lm_datafusion.engine.sibling import Sibling
-    from lm_datafusion.metrics import ScanReport
+    from lm_datafusion.engine.offer import TableAccess
+    from lm_datafusion.engine.server import QueryServer
+    from lm_datafusion.sql.table_name import TableName
 
 # The row that EXPLAIN gets from us, and DataFusion's for a plan that it could not make.
 PLAN_TYPE = "parquet_scans"
@@ -44,117 +45,72 @@ _FAILED = "physical_plan_error"
 _READ_ONLY = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
 
 
-class Planner(Server, Protocol):
-    """Chooses what would run; `engine.server` is one."""
-
-    @property
-    def catalog(self) -> SessionCatalog:
-        """What names mean."""
-
-    def choose(self, frame: LateDataFrame) -> Choice:
-        """What every path offers for a frame."""
-
-    def sibling(self, datasets: Mapping[TableName, ds.Dataset]) -> Sibling:
-        """A session in which names mean datasets."""
-
-    def begin(self, run: RunReports | None) -> None:
-        """Makes the reports of this thread those of a run."""
-
-    def reports(self) -> list[ScanReport]:
-        """The reports of this thread's last run."""
-
-
-def explain_frame(frame: LateDataFrame, planner: Planner) -> ScanExplanation:
+def explain_frame(frame: LateDataFrame, server: QueryServer) -> ScanExplanation:
     """How a frame would be served."""
-    choice = planner.choose(frame)
-    return explain_choice(choice, _columns(frame, choice, planner))
+    choice = server.choose(frame)
+    return _explained(choice, _columns(frame, choice, server))
 
 
-def _columns(
-    frame: LateDataFrame, choice: Choice, planner: Planner
-) -> dict[TableName, tuple[str, ...]]:
-    """The columns that DataFusion would ask our datasets for; nothing if it asks none."""
-    if choice.best.is_native:
-        return {}
-    try:
-        served = planner.sibling(choice.best.previews()).plan(frame)
-    except Exception:  # noqa: BLE001 then the frame itself runs
-        return {}
-    shape = QueryShape(served.logical_plan(), served.optimized_logical_plan())
-    return {name: shape.columns_of(name) for name in shape.scans}
-
-
-def explain_statement(frame: LateDataFrame, planner: Planner) -> DataFrame | None:
+def explain_statement(frame: LateDataFrame, server: QueryServer) -> DataFrame | None:
     """DataFusion's own explanation, and a row with ours; None for any other statement."""
     words = None if frame.statement is None else split_explain(frame.statement.text)
-    if words is None or frame.statement is None:
+    if words is None:
         return None
-    planner.begin(None)
-    inner = _inner(frame, frame.statement, words[1], planner)
-    choice = None if inner is None else planner.choose(inner)
+    server.begin(None)
+    inner = _inner(frame, words[1], server)
+    choice = None if inner is None else server.choose(inner)
     if inner is None or choice is None or not choice.best.tables:
         return frame.native
+    is_analysis = "ANALYZE" in words[0].upper()
     try:
-        table = _plan_rows(inner, choice, words[0], planner)
-    except (CorruptFileError, StorageError):
+        table = _plan_rows(inner, choice, words[0], server, runs=is_analysis)
+    except DATA_ERRORS:
         raise
     except Exception as error:  # noqa: BLE001 then the frame itself runs
-        choice = only_native(choice.query, f"{choice.best.name} failed: {error}")
-        planner.begin(RunReports(choice.best))
-        table = _rows_of(frame.native, is_strict=False)
-    is_analysis = "ANALYZE" in words[0].upper()
-    text = "\n".join(map(str, planner.reports())) if is_analysis else str(explain_choice(choice))
-    return planner.catalog.context.read_batches(_with_row(table, text).to_batches())
+        best = choice.best
+        uses = [access.use for access in best.tables]
+        native = native_offer(uses, f"{best.name} failed: {error}")
+        choice = dataclasses.replace(choice, offers=(native,), declined=())
+        server.begin(Run(native))
+        table = frame.native.to_arrow_table()
+    text = "\n".join(map(str, server.reports())) if is_analysis else str(_explained(choice, {}))
+    return server.catalog.context.read_batches(_with_row(table, text).to_batches())
 
 
-def _inner(
-    frame: LateDataFrame, statement: Statement, text: str, planner: Planner
-) -> LateDataFrame | None:
+def _inner(frame: LateDataFrame, text: str, server: QueryServer) -> LateDataFrame | None:
     """The query that is explained; None if it is none, or names mean something else by now."""
-    inner = dataclasses.replace(statement, text=text)
-    if not planner.catalog.is_now(frame.version):
+    assert frame.statement is not None
+    inner = dataclasses.replace(frame.statement, text=text)
+    if not server.catalog.is_now(frame.version):
         return None
     try:
-        planned = inner.planned(planner.catalog.context, checks=_READ_ONLY)
+        planned = inner.planned(server.catalog.context, checks=_READ_ONLY)
     except Exception:  # noqa: BLE001 what is explained is no query
         return None
     return LateDataFrame(
-        planned, planner, options=frame.scan_options, statement=inner, version=frame.version
+        planned, server, options=frame.scan_options, statement=inner, version=frame.version
     )
 
 
-def _plan_rows(inner: LateDataFrame, choice: Choice, words: str, planner: Planner) -> pa.Table:
+def _plan_rows(
+    inner: LateDataFrame, choice: Choice, words: str, server: QueryServer, *, runs: bool
+) -> pa.Table:
     """The rows of EXPLAIN over what would run.
 
     Raises:
         LateError: The data is at fault, or the plan cannot be made.
     """
-    offer = choice.best
-    run = RunReports(offer)
-    planner.begin(run)
-    assert inner.statement is not None
-    if offer.is_native:
+    run = Run(choice.best)
+    server.begin(run)
+    if choice.best.is_native:
+        assert inner.statement is not None
         text = f"{words} {inner.statement.text}"
-        return _rows_of(inner.statement.planned(planner.catalog.context, text), is_strict=False)
-    is_analysis = "ANALYZE" in words.upper()
-    chosen = offer.datasets() if is_analysis else offer.previews()
-    explained = planner.sibling(watched(chosen, run.of, run.errors)).explain(inner, words)
-    return attempt(lambda f: _rows_of(f, is_strict=True), explained, run.errors, None)
-
-
-def _rows_of(frame: DataFrame, *, is_strict: bool) -> pa.Table:
-    """The rows of EXPLAIN.
-
-    Args:
-        frame: What explains.
-        is_strict: Whether a plan that could not be made is an error, not a row that says so.
-
-    Raises:
-        LateError: It could not be made.
-    """
-    table = frame.to_arrow_table()
+        return inner.statement.planned(server.catalog.context, text).to_arrow_table()
+    datasets = run.watched(choice.best.datasets(runs=runs))
+    explained = Sibling(server.catalog, datasets).plan(inner, words)
+    table = attempt(lambda frame: frame.to_arrow_table(), explained, run.errors, None)
     kinds = table.column(0).to_pylist()
-    if is_strict and _FAILED in kinds:
+    if _FAILED in kinds:
         raise LateError(table.column(1)[kinds.index(_FAILED)].as_py())
     return table
 
@@ -162,8 +118,99 @@ def _rows_of(frame: DataFrame, *, is_strict: bool) -> pa.Table:
 def _with_row(table: pa.Table, text: str) -> pa.Table:
     """The rows of EXPLAIN, and one of ours."""
     values = {"plan_type": PLAN_TYPE, "plan": text}
-    row = pa.table(
-        {field.name: pa.array([values.get(field.name)], field.type) for field in table.schema},
-        schema=table.schema,
-    )
+    columns = [pa.array([values.get(field.name)], field.type) for field in table.schema]
+    row = pa.table(columns, schema=table.schema)
     return pa.concat_tables([table, row]).combine_chunks()
+
+
+def _columns(
+    frame: LateDataFrame, choice: Choice, server: QueryServer
+) -> dict[TableName, tuple[str, ...]]:
+    """The columns that DataFusion would ask our datasets for; nothing if it asks none."""
+    if choice.best.is_native:
+        return {}
+    try:
+        served = Sibling(server.catalog, choice.best.datasets(runs=False)).plan(frame)
+    except Exception:  # noqa: BLE001 then the frame itself runs
+        return {}
+    shape = QueryShape.of(served)
+    return {name: shape.columns_of(name) for name in shape.scans}
+
+
+def _explained(choice: Choice, columns: dict[TableName, tuple[str, ...]]) -> ScanExplanation:
+    """What a query will do.
+
+    Args:
+        choice: What was offered.
+        columns: What is read of tables, where that is less than DataFusion's own plan reads.
+    """
+    offered = [
+        PathPlan(name=o.name, seconds=o.seconds, reason=o.reason, is_chosen=o is choice.best)
+        for o in choice.offers
+    ]
+    declined = [PathPlan(name=d.name, seconds=None, reason=d.reason) for d in choice.declined]
+    tables = (_table(a, columns.get(a.use.name, a.use.columns)) for a in choice.best.tables)
+    return ScanExplanation(tuple(tables), (*offered, *declined))
+
+
+def _table(access: TableAccess, columns: tuple[str, ...]) -> ReferencePlan:
+    use = access.use
+    known = ReferencePlan(
+        table=use.alias,
+        path=access.path,
+        reason=access.reason,
+        files=len(use.table.files),
+        bytes_total=use.table.size_bytes,
+        columns=columns,
+    )
+    try:
+        return dataclasses.replace(known, **_read_plan(access, columns))
+    except LateError:
+        return known  # a file that only DataFusion can say something about
+
+
+def _read_plan(access: TableAccess, columns: tuple[str, ...]) -> dict[str, Any]:
+    metrics = ScanMetrics()
+    use = access.use
+    table, extent = use.table.as_table(), None if access.late is None else access.late.extent
+    request = ScanRequest(
+        conjuncts=use.conjuncts,
+        columns=columns,
+        first=None if extent is None else extent.first,
+        limit=None if extent is None else extent.limit,
+        is_any_order=extent is not None and extent.is_any_order,
+    )
+    plan = plan_scan(table, request, use.options, metrics)
+    measured, report = known_steps(plan), metrics.report()
+    # Compressed bytes of columns in the row groups left.
+    sizes = Counter[str]()
+    for task in plan.tasks:
+        facts = load_facts(table.storage, task.file.version.path, use.options)
+        for name, column in task.file.columns.items():
+            chunks = facts.chunks_of(task.access.row_group, column)
+            sizes[name] += sum(chunk.stored_bytes for chunk in chunks)
+
+    def size(names: set[str]) -> int:
+        return sum(sizes[name] for name in names)
+
+    filters, seen = [], set[str]()
+    for step in plan.row_filter.steps:
+        names, found = set(step.conjunct.columns), measured.get(step.index)
+        share = step.selectivity if found is None else found.kept_share
+        filters.append(
+            FilterPlan(predicate=str(step.conjunct), rows_share=share, bytes=size(names))
+        )
+        seen |= names
+    rows_left = sum(task.access.row_count for task in plan.tasks)
+    return {
+        "filters": tuple(filters),
+        "columns_bytes": size(set(columns) - seen),
+        "row_groups_total": report.row_groups_total,
+        "row_groups_left": len(plan.tasks),
+        "rows_total": report.rows_total,
+        "rows_left": rows_left,
+        "rows_estimated": math.ceil(rows_left * math.prod(f.rows_share for f in filters)),
+        "bytes_estimated": size(seen | set(columns)),
+        "mechanism": report.mechanism,
+        "order": report.order,
+    }

@@ -22,11 +22,10 @@ from lm_datafusion.errors import OptionError
 from lm_datafusion.options import ScanOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableSequence
-
     from pyarrow.dataset import Dataset
 
     from lm_datafusion.dataset import LateDataset
+    from lm_datafusion.engine.watch import Run
 
 _WORDS = {"true": True, "false": False}
 
@@ -51,8 +50,10 @@ class LateTableFactory(TableProviderFactory):
                 "a table that scans late takes no PARTITIONED BY (folder names like year=2024"
                 " become columns by themselves) and no WITH ORDER"
             )
-        options = self._options.with_changes(**_scan_options(cmd.options()))
-        paths = [_local_path(location) for location in cmd.locations()]
+        # DataFusion puts options without a namespace under the table's format.
+        given = {name.removeprefix("format."): _value(v) for name, v in cmd.options().items()}
+        options = self._options.with_changes(**given)
+        paths = [_local_path(path) for path in cmd.locations()]
         return Table(self._provided(dataset(paths, options=options)))
 
     def _provided(self, made: LateDataset) -> Dataset:
@@ -61,19 +62,14 @@ class LateTableFactory(TableProviderFactory):
 
 
 class NamedTableFactory(LateTableFactory):
-    """Makes tables of one session, which its access paths serve.
+    """Makes tables of one session, which its access paths serve; errors go to a run."""
 
-    Args:
-        options: As for `LateTableFactory`.
-        errors: Where scans put what they raise.
-    """
-
-    def __init__(self, options: ScanOptions, errors: MutableSequence[Exception]) -> None:
+    def __init__(self, options: ScanOptions, run: Run) -> None:
         super().__init__(options)
-        self._errors = errors
+        self._run = run
 
     def _provided(self, made: LateDataset) -> Dataset:
-        return NamedDataset(made, None, self._errors)
+        return NamedDataset(made, self._run)
 
 
 def _local_path(location: str) -> str:
@@ -84,12 +80,5 @@ def _local_path(location: str) -> str:
     return os.path.abspath(location)
 
 
-def _scan_options(given: Mapping[str, str]) -> dict[str, Any]:
-    # DataFusion puts options without a namespace under the table's format.
-    return {name.removeprefix("format."): _value(text) for name, text in given.items()}
-
-
-def _value(text: str) -> object:
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
-    return int(text) if text.isdigit() else text
+def _value(text: str) -> Any:
+    return _WORDS.get(text.lower(), int(text) if text.isdigit() else text)

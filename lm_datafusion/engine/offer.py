@@ -1,7 +1,6 @@
 """What an access path offers.
 
-In: a query. Out: an `Offer`: what running the query on a path would cost, why, and the datasets it
-would run over.
+In: a query. Out: what running it on a path would cost, why, and the datasets it would run over.
 
 Invariant: an offer reads footers, indexes and at most a few pages; it runs nothing. Whatever its
 cost says, it gives the rows of the query.
@@ -9,38 +8,32 @@ cost says, it gives the rows of the query.
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lm_datafusion.engine.cost import PAYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from lm_datafusion.dataset import LateDataset
-    from lm_datafusion.engine.parquet_table import TableName
-    from lm_datafusion.engine.query import Query, TableUse
+    from lm_datafusion.engine.query import TableUse
     from lm_datafusion.options import AccessPath
+    from lm_datafusion.sql.table_name import TableName
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class TableAccess:
-    """How one table would be read.
-
-    Attributes:
-        use: What is asked of it.
-        path: Which reader serves it.
-        reason: Why.
-        late: The dataset that serves it; None on DataFusion's own path.
-    """
+    """How one table would be read, and why; by DataFusion if there is no dataset."""
 
     use: TableUse
-    path: AccessPath
     reason: str
     late: LateDataset | None = None
 
-    def as_native(self, reason: str) -> TableAccess:
-        """The same table, read by DataFusion after all."""
-        return self if self.path == "native" else native_access(self.use, reason)
+    @property
+    def path(self) -> AccessPath:
+        """Which reader serves it."""
+        return "native" if self.late is None else "late"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +57,7 @@ class Offer:
     native_s: float | None
     reason: str
     tables: tuple[TableAccess, ...]
-    prepare: Callable[[], Mapping[TableName, LateDataset]] | None = field(default=None)
+    prepare: Callable[[], Mapping[TableName, LateDataset]] | None = None
     is_guess: bool = False
     most_rows: int | None = None
 
@@ -73,49 +66,38 @@ class Offer:
         """Whether DataFusion reads every table."""
         return all(access.late is None for access in self.tables)
 
-    def previews(self) -> dict[TableName, LateDataset]:
-        """What names mean before the query runs."""
-        return {a.use.name: a.late for a in self.tables if a.late is not None}
+    @property
+    def pays(self) -> bool:
+        """Whether it is expected to be cheaper than DataFusion's own reader."""
+        return not self.is_native and (self.seconds or 0.0) <= PAYS * (self.native_s or 0.0)
 
-    def datasets(self) -> dict[TableName, LateDataset]:
-        """What names mean when the query runs."""
-        return self.previews() | ({} if self.prepare is None else dict(self.prepare()))
-
-    def as_native(self, reason: str) -> Offer:
-        """The same query, read by DataFusion after all; that is no guess any more."""
-        return dataclasses.replace(
-            self,
-            name="native",
-            reason=reason,
-            tables=tuple(access.as_native(reason) for access in self.tables),
-            prepare=None,
-            is_guess=False,
-            most_rows=None,
-        )
+    def datasets(self, *, runs: bool) -> dict[TableName, LateDataset]:
+        """What names mean when the query runs, or is only planned."""
+        found = {a.use.name: a.late for a in self.tables if a.late is not None}
+        return found | (dict(self.prepare()) if runs and self.prepare else {})
 
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """Why a path offers nothing.
-
-    Attributes:
-        name: The path.
-        reason: Why.
-        is_guess: Whether that rests on shares of rows that nobody has measured.
-    """
+    """Why a path offers nothing; and whether that rests on shares that nobody has measured."""
 
     name: str
     reason: str
     is_guess: bool = False
 
 
-class Path(Protocol):
-    """A way to read the tables of a query."""
+def native_offer(
+    uses: Iterable[TableUse], reason: str, seconds: float | None = None, *, is_guess: bool = False
+) -> Offer:
+    """DataFusion reads every table: the frame that runs is the user's own.
 
-    def __call__(self, query: Query) -> Offer | Declined:
-        """Looks at a query."""
-
-
-def native_access(use: TableUse, reason: str) -> TableAccess:
-    """A table that DataFusion reads."""
-    return TableAccess(use=use, path="native", reason=reason)
+    If it is a guess, another path may be chosen the next time.
+    """
+    return Offer(
+        name="native",
+        seconds=seconds,
+        native_s=seconds,
+        reason=reason,
+        tables=tuple(TableAccess(use, reason) for use in uses),
+        is_guess=is_guess,
+    )

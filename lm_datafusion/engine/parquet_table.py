@@ -1,10 +1,16 @@
-"""A table that is local Parquet files and nothing else.
+"""Tables that are local Parquet files and nothing else.
 
-In: files as DataFusion lists them, and the schema it gives. Out: the same as our own reader takes
-them.
+In: a DataFusion plan, and the schema of a table. Out: the files of each of its scans; a table as
+our own reader takes it.
 
-Invariant: a table is current only while its files and their folders are as they were when it was
-listed.
+DataFusion finds the files of a table by rules of its own (extensions, globs, nested folders), so
+its plan is asked: a leaf serialises to Protocol Buffers, with the file groups at a fixed position.
+
+    PhysicalPlanNode.parquet_scan(1).base_conf(1): file_groups(1).files(1), object_store_url(8)
+    PartitionedFile: path(1), size(2), last_modified_ns(3), partition_values(4)
+
+Invariant: a leaf that is not surely a scan of whole local Parquet files gives None. A table is
+current only while its files and their folders are as they were when it was listed.
 """
 
 from __future__ import annotations
@@ -17,26 +23,41 @@ import pyarrow as pa
 
 from lm_datafusion.errors import LateError
 from lm_datafusion.plan import Table, TableFile
+from lm_datafusion.protobuf import as_bytes, fields, only
 from lm_datafusion.scan import load_facts
 from lm_datafusion.storage import LocalStorage
 
 if TYPE_CHECKING:
-    from lm_datafusion.engine.listing import ListedFile
-    from lm_datafusion.options import ScanOptions
+    from datafusion import ExecutionPlan, SessionContext
 
-# A name as a plan has it, without the parts that are missing.
-TableName = tuple[str, ...]
+    from lm_datafusion.options import ScanOptions
+    from lm_datafusion.sql.table_name import TableName
+
+_LOCAL = b"file:///"
+_GROUPS, _PATH, _SIZE, _MODIFIED_NS, _PARTITION_VALUES = 1, 1, 2, 3, 4
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ListedFile:
+    """A file as DataFusion listed it, with its size and modification time at that moment."""
+
+    path: str
+    size: int
+    modified_ns: int
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the file still has that size and time."""
+        try:
+            now = os.stat(self.path)
+        except OSError:
+            return False
+        return now.st_size == self.size and now.st_mtime_ns == self.modified_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetTable:
-    """A table that is local Parquet files and nothing else.
-
-    Attributes:
-        name: As plans have it.
-        files: As DataFusion lists them.
-        schema: As DataFusion gives it.
-    """
+    """A table, as DataFusion lists its files and gives its schema."""
 
     name: TableName
     files: tuple[ListedFile, ...]
@@ -48,9 +69,8 @@ class ParquetTable:
         cls, name: TableName, files: tuple[ListedFile, ...], schema: pa.Schema
     ) -> ParquetTable:
         """A table that has just been listed."""
-        return cls(
-            name=name, files=files, schema=schema, _folders=_folder_times(_folders_of(files))
-        )
+        folders = _folder_times(_folders_of(files))
+        return cls(name=name, files=files, schema=schema, _folders=folders)
 
     @property
     def printed_names(self) -> set[str]:
@@ -66,6 +86,15 @@ class ParquetTable:
     def size_bytes(self) -> int:
         """The size of all files."""
         return sum(file.size for file in self.files)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether every file is still the one that was listed, and no file came to its folders."""
+        return (
+            all(file.is_unchanged for file in self.files)
+            and self._folders is not None
+            and self._folders == _folder_times(self._folders)
+        )
 
     def as_table(self) -> Table:
         """The files as our own reader takes them, in the types DataFusion gives."""
@@ -92,21 +121,48 @@ class ParquetTable:
             fitting = stored
         return found
 
-    @property
-    def is_current(self) -> bool:
-        """Whether every file is still the one that was listed, and no file came to its folders."""
-        return (
-            all(file.is_unchanged for file in self.files)
-            and self._folders is not None
-            and self._folders == _folder_times(self._folders)
-        )
+
+def scanned_files(
+    plan: ExecutionPlan, context: SessionContext
+) -> list[tuple[ListedFile, ...] | None]:
+    """The files of each leaf of a plan; None for a leaf that is no scan of local Parquet files."""
+    children = plan.children()
+    if children:
+        return [files for child in children for files in scanned_files(child, context)]
+    if "file_type=parquet" not in plan.display():
+        return [None]
+    try:
+        return [_listed_files(plan.to_bytes(context))]
+    except Exception:  # noqa: BLE001 DataFusion has no class for a plan that it cannot serialise
+        return [None]
+
+
+def _listed_files(leaf: bytes) -> tuple[ListedFile, ...] | None:
+    conf = only(only(leaf, 1), 1)
+    if only(conf, 8) != _LOCAL:
+        return None
+    groups = [as_bytes(field.value) for field in fields(conf) if field.number == _GROUPS]
+    found = [_listed_file(as_bytes(file.value)) for group in groups for file in fields(group)]
+    files = {file.path: file for file in found if file is not None}
+    return None if None in found else tuple(files.values()) or None
+
+
+def _listed_file(file: bytes) -> ListedFile | None:
+    values = {field.number: field.value for field in fields(file)}
+    if values.get(_PARTITION_VALUES):  # folder names give values of partition columns
+        return None
+    path = os.sep + only(file, _PATH).decode()
+    size, modified_ns = values.get(_SIZE, 0), values.get(_MODIFIED_NS, 0)
+    if not (isinstance(size, int) and isinstance(modified_ns, int)):
+        return None
+    # DataFusion escapes characters that an object store could not hold in a name.
+    return ListedFile(path, size, modified_ns) if os.path.isfile(path) else None
 
 
 def _folders_of(files: tuple[ListedFile, ...]) -> set[str]:
     """The folders of files, and those between them and the folder they share."""
     parents = {os.path.dirname(file.path) for file in files}
-    root = os.path.commonpath(parents)
-    found = {root}
+    found = {os.path.commonpath(parents)}
     for folder in parents:
         while folder not in found:
             found.add(folder)

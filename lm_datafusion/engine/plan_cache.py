@@ -5,7 +5,7 @@ a query has run before.
 
 A dashboard repeats its statements. DataFusion plans one in 2 to 4 ms over a table of 105 columns;
 kept as an optimized plan, ClickBench's Q0 takes 0.8 ms instead of 2.4. Only DataFusion's plan is
-kept: a scan looks at its files each time, and is planned for them as they are then.
+kept: a scan looks at its files each time.
 
 Invariant: a plan is used only in the version of the catalog it was made in, and while the files of
 its tables are those it was made for. Two runs at the same time have two plans.
@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from datafusion import DataFrame
 
     from lm_datafusion.engine.offer import Offer
-    from lm_datafusion.engine.parquet_table import TableName
-    from lm_datafusion.engine.recovery import WatchedDataset
-    from lm_datafusion.engine.shape import QueryShape
+    from lm_datafusion.engine.watch import WatchedDataset
     from lm_datafusion.options import ScanOptions
+    from lm_datafusion.sql.table_name import TableName
 
     Key = tuple[str, ScanOptions | None]
 
@@ -37,39 +36,29 @@ QUERIES_REMEMBERED = 4096
 
 @dataclass(frozen=True, slots=True)
 class PlannedQuery:
-    """A query that can run.
-
-    Attributes:
-        offer: What was chosen.
-        frame: What runs.
-        shape: What the query asks of its tables; None if that is not known.
-        datasets: The datasets it scans, by table.
-        is_kept: Whether it has been in the cache.
-    """
+    """A query that can run: what was chosen, its frame and datasets; a key if it may be kept."""
 
     offer: Offer
     frame: DataFrame
-    shape: QueryShape | None
     datasets: Mapping[TableName, WatchedDataset] = field(default_factory=dict)
-    is_kept: bool = False
+    key: Key | None = None
 
-
-@dataclass(slots=True)
-class _Kept:
-    version: int
-    idle: list[PlannedQuery] = field(default_factory=list)
+    @property
+    def is_current(self) -> bool:
+        """Whether the files of its tables are those it was made for."""
+        return all(access.use.table.is_current for access in self.offer.tables)
 
 
 class PlanCache:
-    """The plans of one session, by statement."""
+    """The plans of one session, by statement; each with the version of the catalog it is of."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Key, _Kept] = OrderedDict()
+        self._kept: OrderedDict[Key, tuple[int, list[PlannedQuery]]] = OrderedDict()
         self._runs: OrderedDict[int, int] = OrderedDict()
 
     def runs(self, query: str) -> int:
-        """How often a query, as its text or its printed plan, has run in this session."""
+        """How often a query, as its text or its printed plan, has been planned to run."""
         return self._runs.get(hash(query), 0)
 
     def note_run(self, query: str) -> None:
@@ -83,25 +72,22 @@ class PlanCache:
 
     def has(self, key: Key, version: int | None) -> bool:
         """Whether a plan is kept for a statement."""
-        kept = self._kept.get(key)
-        return kept is not None and kept.version == version and bool(kept.idle)
+        kept_version, idle = self._kept.get(key, (None, []))
+        return kept_version == version and bool(idle)
 
     def take(self, key: Key, version: int | None) -> PlannedQuery | None:
         """A plan that nobody else uses, until it is put back."""
         with self._lock:
-            kept = self._kept.get(key)
-            if kept is None or kept.version != version or not kept.idle:
+            if not self.has(key, version):
                 return None
             self._kept.move_to_end(key)
-            return kept.idle.pop()
+            return self._kept[key][1].pop()
 
     def put(self, key: Key, version: int, planned: PlannedQuery) -> None:
         """Keeps a plan."""
         with self._lock:
-            kept = self._kept.get(key)
-            if kept is None or kept.version != version:
-                kept = self._kept[key] = _Kept(version)
-            kept.idle.append(planned)
+            kept_version, idle = self._kept.get(key, (version, []))
+            self._kept[key] = version, [*(idle if kept_version == version else ()), planned]
             self._kept.move_to_end(key)
             while len(self._kept) > STATEMENTS_KEPT:
                 self._kept.popitem(last=False)

@@ -1,10 +1,7 @@
 """`SessionContext`: DataFusion's, which chooses a reader for each Parquet table of a query.
 
-In: SQL, or DataFusion's DataFrame methods. Out: DataFusion's own DataFrames.
-
-DataFusion plans every statement as it is: its errors, schemas and side effects are the answer to
-everything that is not a query. A query's frame is handed out as a `LateDataFrame`, which asks
-`engine.server` what to run when it runs.
+In: SQL, or DataFusion's methods. Out: DataFusion's own DataFrames. It plans every statement as it
+is; a query's frame is handed out as a `LateDataFrame`, which asks `engine.server` what to run.
 
 Invariant: a DataFrame is lazy: nothing is read for it before it runs.
 """
@@ -20,25 +17,26 @@ import datafusion
 
 from lm_datafusion.engine.catalog import SessionCatalog
 from lm_datafusion.engine.dataset_table import NamedDataset
+from lm_datafusion.engine.explain import explain_frame
 from lm_datafusion.engine.factory import LateTableFactory, NamedTableFactory
 from lm_datafusion.engine.footer_concurrency import with_footer_concurrency
 from lm_datafusion.engine.frame import LateDataFrame, Statement
-from lm_datafusion.engine.recovery import WatchedDataset
 from lm_datafusion.engine.server import QueryServer
 from lm_datafusion.engine.session_methods import reports_changes
+from lm_datafusion.engine.watch import WatchedDataset
 from lm_datafusion.options import ScanOptions
 
 if TYPE_CHECKING:
     import os
     import pathlib
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
     from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SQLOptions
     from datafusion.catalog import Catalog
 
-    from lm_datafusion.engine.explanation import ScanExplanation
     from lm_datafusion.metrics import ScanReport
+    from lm_datafusion.metrics.explanation import ScanExplanation
 
 # What DataFusion leaves of a statement that has run already (DDL, SET, PREPARE) ...
 _DONE = "EmptyRelation"
@@ -56,10 +54,7 @@ _QUERY = re.compile(
 class SessionContext(datafusion.SessionContext):
     """DataFusion's session; each Parquet table of a query is read by the path that suits it.
 
-    Args:
-        config: As for DataFusion.
-        runtime: As for DataFusion.
-        options: How tables are scanned; `path` says which reader serves them.
+    `options` say how tables are scanned, and `path` among them which reader serves them.
     """
 
     def __init__(
@@ -73,7 +68,7 @@ class SessionContext(datafusion.SessionContext):
         self._options = options or ScanOptions()
         self._server = QueryServer(SessionCatalog(_plain(self)), self._options)
         super().register_table_factory("LM_PARQUET", LateTableFactory(self._options))
-        orc_tables = NamedTableFactory(self._options, self._server.errors)
+        orc_tables = NamedTableFactory(self._options, self._server.registered)
         super().register_table_factory("ORC", orc_tables)
 
     @classmethod
@@ -103,15 +98,10 @@ class SessionContext(datafusion.SessionContext):
     ) -> None:
         """Registers Parquet files (a file, a folder, a glob) as a table.
 
-        Args:
-            name: The table's name.
-            path: As for DataFusion.
-            *arguments: As for DataFusion.
-            options: How this table is scanned, if not as the session says.
-            **settings: As for DataFusion.
+        Arguments are as for DataFusion, and how this table is scanned, if not as the session says.
         """
         with self._catalog.changing():
-            session = with_footer_concurrency(_plain(self), path)
+            session = with_footer_concurrency(self._catalog, path)
             session.register_parquet(name, path, *arguments, **settings)
             self._catalog.set_options(name, options)
 
@@ -143,7 +133,7 @@ class SessionContext(datafusion.SessionContext):
         """Reads ORC files as a DataFrame; arguments as for `register_orc`."""
         version = self._catalog.version
         made = super().read_table(datafusion.catalog.Table(self._orc_dataset(path, options)))
-        return self._late(made, version, options=options, source=made)
+        return LateDataFrame(made, self._server, options=options, version=version, source=made)
 
     def _orc_dataset(
         self,
@@ -152,15 +142,16 @@ class SessionContext(datafusion.SessionContext):
     ) -> NamedDataset:
         from lm_datafusion.dataset import dataset
 
-        opened = dataset(path, options=options or self._options)
-        return NamedDataset(opened, None, self._server.errors)
+        return NamedDataset(
+            dataset(path, options=options or self._options), self._server.registered
+        )
 
     def register_listing_table(
         self, name: str, path: str | pathlib.Path, *arguments: Any, **settings: Any
     ) -> None:
         """Registers files as a table; arguments as for DataFusion."""
         with self._catalog.changing():
-            session = with_footer_concurrency(_plain(self), path)
+            session = with_footer_concurrency(self._catalog, path)
             session.register_listing_table(name, path, *arguments, **settings)
 
     def register_dataset(self, name: str, dataset: pa.dataset.Dataset) -> None:
@@ -169,31 +160,19 @@ class SessionContext(datafusion.SessionContext):
 
         late = None if self._options.path == "native" else late_form(dataset, self._options)
         with self._catalog.changing():
-            watched = dataset if late is None else WatchedDataset(late, None, self._server.errors)
+            watched = dataset if late is None else WatchedDataset(late, self._server.registered)
             super().register_dataset(name, watched)
-
-    def register_catalog_provider(self, *arguments: Any, **settings: Any) -> None:
-        """As DataFusion's. Names may now change without a call of this session."""
-        self._catalog.share()
-        with self._catalog.changing():
-            super().register_catalog_provider(*arguments, **settings)
-
-    def register_catalog_provider_list(self, *arguments: Any, **settings: Any) -> None:
-        """As DataFusion's. Names may now change without a call of this session."""
-        self._catalog.share()
-        with self._catalog.changing():
-            super().register_catalog_provider_list(*arguments, **settings)
 
     def read_parquet(self, *arguments: Any, **settings: Any) -> DataFrame:
         """Reads Parquet files as a DataFrame; arguments as for DataFusion."""
         version = self._catalog.version
         made = super().read_parquet(*arguments, **settings)
-        return self._late(made, version, source=made)
+        return LateDataFrame(made, self._server, version=version, source=made)
 
     def table(self, name: str) -> DataFrame:
         """A registered table as a DataFrame."""
         version = self._catalog.version
-        return self._late(super().table(name), version)
+        return LateDataFrame(super().table(name), self._server, version=version)
 
     def catalog(self, name: str = "datafusion") -> Catalog:
         """As DataFusion's. Names may now change without a call of this session."""
@@ -207,22 +186,23 @@ class SessionContext(datafusion.SessionContext):
         param_values: dict[str, Any] | None = None,
         **named_params: Any,
     ) -> DataFrame:
-        """A DataFrame for SQL text.
+        """A DataFrame for SQL text; arguments as for DataFusion.
 
-        Args:
-            query: SQL.
-            options: DataFusion's `SQLOptions`, or `ScanOptions` for the tables of this query.
-            param_values: As for DataFusion.
-            **named_params: As for DataFusion.
+        `options` are DataFusion's `SQLOptions`, or `ScanOptions` for the tables of this query.
         """
         scan_options = options if isinstance(options, ScanOptions) else None
         checks = None if isinstance(options, ScanOptions) else options
-        version = self._catalog.version
-        is_plain = checks is None and not param_values and not named_params
+        statement = Statement(text=query, param_values=param_values, named_params=named_params)
+        made = functools.partial(
+            LateDataFrame,
+            server=self._server,
+            options=scan_options,
+            statement=statement,
+            version=self._catalog.version,
+        )
+        is_plain = checks is None and not statement.has_params
         if is_plain and self._server.is_kept(query, scan_options):
-            planned = functools.partial(super().sql, query)
-            statement = Statement(text=query)
-            frame = self._late(planned, version, options=scan_options, statement=statement)
+            frame = made(functools.partial(super().sql, query))
             self._catalog.plan_before_changes(frame)
             return frame
         is_query = _QUERY.match(query) is not None
@@ -231,43 +211,22 @@ class SessionContext(datafusion.SessionContext):
         with nullcontext() if is_query else self._catalog.changing():
             native = super().sql(query, checks, param_values, **named_params)
         kind = _root(native)
-        if kind == _DONE:
-            with self._catalog.changing():  # SELECT ... INTO looked like a query
-                pass
+        if kind == _DONE:  # SELECT ... INTO looked like a query
+            self._catalog.change()
         has_frames = any(isinstance(value, datafusion.DataFrame) for value in named_params.values())
-        if kind == _DONE or kind in _OTHER or has_frames:
-            return native
-        statement = Statement(text=query, param_values=param_values, named_params=named_params)
-        return self._late(native, version, options=scan_options, statement=statement)
+        return native if kind == _DONE or kind in _OTHER or has_frames else made(native)
 
     def explain_scan(self, query: str, options: ScanOptions | None = None) -> ScanExplanation:
         """What a query would read, in which order, and why; nothing is run."""
-        version = self._catalog.version
-        native = super().sql(query)
-        frame = self._late(native, version, options=options, statement=Statement(text=query))
-        return self._server.explain(frame)
+        version, statement = self._catalog.version, Statement(text=query)
+        frame = LateDataFrame(
+            super().sql(query), self._server, options=options, statement=statement, version=version
+        )
+        return explain_frame(frame, self._server)
 
     def scan_reports(self) -> list[ScanReport]:
         """What this thread's last query did: a report per Parquet table."""
         return self._server.reports()
-
-    def _late(
-        self,
-        native: DataFrame | Callable[[], DataFrame],
-        version: int | None,
-        *,
-        options: ScanOptions | None = None,
-        statement: Statement | None = None,
-        source: DataFrame | None = None,
-    ) -> LateDataFrame:
-        return LateDataFrame(
-            native,
-            self._server,
-            options=options,
-            statement=statement,
-            version=version,
-            source=source,
-        )
 
     @property
     def _catalog(self) -> SessionCatalog:

@@ -2,7 +2,7 @@
 
 In: the class of our session. Out: the same class, whose catalog hears of every such call.
 
-Invariant: a method that is listed nowhere here changes neither names, functions nor settings, or
+Invariant: a public method changes names, functions or settings unless it is listed here, or
 `SessionContext` overrides it.
 """
 
@@ -18,100 +18,54 @@ if TYPE_CHECKING:
 
     from lm_datafusion.engine.session import SessionContext
 
-# Methods after which a name or a function may mean something else.
-_CHANGING = (
-    "deregister_object_store",
-    "deregister_table",
-    "deregister_udaf",
-    "deregister_udf",
-    "deregister_udtf",
-    "deregister_udwf",
-    "enable_spark_functions",
-    "create_dataframe",
-    "from_arrow",
-    "from_pandas",
-    "from_polars",
-    "from_pydict",
-    "from_pylist",
-    "refresh_catalogs",
-    "register_arrow",
-    "register_avro",
-    "register_batch",
-    "register_csv",
-    "register_json",
-    "register_object_store",
-    "register_record_batches",
-    "register_table",
-    "register_table_factory",
-    "register_table_provider",
-    "register_udaf",
-    "register_udf",
-    "register_udtf",
-    "register_udwf",
-    "register_view",
-    "remove_optimizer_rule",
-    "add_physical_optimizer_rule",
-    "set_query_planner",
-    "execute_logical_plan",
-)
-# Those among them that change a function; without a name, any.
-_FUNCTIONS = frozenset(
-    {
-        "deregister_udaf",
-        "deregister_udf",
-        "deregister_udtf",
-        "deregister_udwf",
-        "enable_spark_functions",
-        "register_udaf",
-        "register_udf",
-        "register_udtf",
-        "register_udwf",
-    }
-)
+# Methods that change nothing of the session, or call one that does.
+_READING = """
+    catalog_names copied_config create_dataframe_from_logical_plan empty_table
+    enable_ident_normalization execute logical_extension_codec_ids parse_capacity_limit
+    parse_sql_expr physical_extension_codec_ids read_arrow read_avro read_batch read_batches
+    read_csv read_empty read_json read_table session_id session_start_time sql_with_options
+    table_exist table_provider udaf udafs udf udfs udwf udwfs
+""".split()
+# Methods after which names may change without a call of the session.
+_SHARING = ("register_catalog_provider", "register_catalog_provider_list")
 # Methods that give another handle on the same session.
-_SAME_SESSION = (
-    "with_extensions",
-    "with_logical_extension_codec",
-    "with_physical_extension_codec",
-    "with_python_udf_inlining",
-)
+_SAME_SESSION = """
+    with_extensions with_logical_extension_codec with_physical_extension_codec
+    with_python_udf_inlining
+""".split()
 
 
 def reports_changes(session: type[SessionContext]) -> type[SessionContext]:
-    """Overrides the methods above."""
-    for name in _SAME_SESSION:
-        setattr(session, name, _same_session(name))
-    for name in _CHANGING:
-        setattr(session, name, _changing(name))
+    """Overrides methods of DataFusion's."""
+    for name, method in vars(datafusion.SessionContext).items():
+        if name in _SAME_SESSION:
+            setattr(session, name, _same_session(method))
+        elif not name.startswith("_") and name not in {*vars(session), *_READING}:
+            setattr(session, name, _changing(name, method))
     return session
 
 
-def _changing(name: str) -> Callable[..., Any]:
-    method = getattr(datafusion.SessionContext, name)
+def _changing(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    changes_functions = "register_ud" in name or name == "enable_spark_functions"
 
     @functools.wraps(method)
     def change(self: SessionContext, *arguments: Any, **settings: Any) -> Any:
         catalog = self._server.catalog
+        if name in _SHARING:
+            catalog.share()
         with catalog.changing():
-            if name in _FUNCTIONS:
-                catalog.user_functions.add(_function_name(*arguments, **settings))
+            if changes_functions:
+                given = next(iter(settings.values()), arguments[0] if arguments else "")
+                # Without a name, any function may have changed.
+                catalog.user_functions.add(str(getattr(given, "name", given)))
             return method(self, *arguments, **settings)
 
     return change
 
 
-def _function_name(function: Any = "", *_: Any, **settings: Any) -> str:
-    """The name in a call of a method that changes functions."""
-    given = next(iter(settings.values()), function)
-    return str(getattr(given, "name", given))
-
-
-def _same_session(name: str) -> Callable[..., Any]:
-    method = getattr(datafusion.SessionContext, name)
-
+def _same_session(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def make(self: SessionContext, *arguments: Any, **settings: Any) -> SessionContext:
-        made = method(self, *arguments, **settings)
-        return self._handle(made, self._server)
+        return self._handle(method(self, *arguments, **settings), self._server)
 
     return make

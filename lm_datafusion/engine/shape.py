@@ -1,7 +1,7 @@
 """What a query asks of its tables: one look at DataFusion's optimized plan.
 
-In: an optimized logical plan. Out: a `QueryShape`: per table the filters and columns of its scans,
-what the plan does with them, and the nodes above the scan where the plan has no branches.
+In: a frame's plans. Out: a `QueryShape`: per table the filters and columns of its scans, what the
+plan does with them, and the nodes above the scan where the plan has no branches.
 
 DataFusion pushes a conjunct down to a table scan only where it holds for every row that the scan
 contributes: through aliases, views, CTEs, subqueries and joins of every kind. A table that is
@@ -16,22 +16,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lm_datafusion.engine.conjuncts import to_conjuncts, to_sql
-from lm_datafusion.engine.fallible import can_fail
 from lm_datafusion.forks import cached_property
 from lm_datafusion.predicate import evaluator
+from lm_datafusion.predicate.fallible import can_fail
+from lm_datafusion.predicate.pushed_filters import to_sql
 from lm_datafusion.predicate.volatility import STABLE_FUNCTIONS, VOLATILE_FUNCTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
-    from datafusion import Expr, LogicalPlan
+    from datafusion import DataFrame, Expr, LogicalPlan
 
-    from lm_datafusion.engine.parquet_table import TableName
-    from lm_datafusion.engine.query import TableUse
+    from lm_datafusion.sql.table_name import TableName
 
 _SCAN_LINE = re.compile(r"^\s*TableScan: ", re.MULTILINE)
 _OUTER_JOIN = re.compile(r"(?:Left|Right|Full) Join: ")
@@ -40,8 +39,7 @@ _CLOCK = re.compile(rf"\b(?:{'|'.join(STABLE_FUNCTIONS)})\b", re.IGNORECASE)
 _UNSTEADY = re.compile(rf"\b(?:{'|'.join(STABLE_FUNCTIONS | VOLATILE_FUNCTIONS)})\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedScan:
+class PlannedScan(NamedTuple):
     """What one scan asks of its table: rows that meet `filters`, and some columns."""
 
     filters: tuple[Expr, ...]
@@ -50,20 +48,20 @@ class PlannedScan:
 
 @dataclass(frozen=True)
 class QueryShape:
-    """A query as access paths look at it.
-
-    Attributes:
-        logical: Its plan as it was written.
-        plan: The same, as DataFusion optimized it.
-    """
+    """A query's plan as it was written, and the same as DataFusion optimized it."""
 
     logical: LogicalPlan
     plan: LogicalPlan
 
+    @classmethod
+    def of(cls, frame: DataFrame) -> QueryShape:
+        """The shape of a frame."""
+        return cls(frame.logical_plan(), frame.optimized_logical_plan())
+
     @cached_property
     def scans(self) -> dict[TableName, list[PlannedScan]]:
         """The scans by table name; none if one is where Python cannot look."""
-        return planned_scans(self.plan, self._everything)
+        return planned_scans(self.plan)
 
     @cached_property
     def nodes(self) -> list[Any]:
@@ -80,7 +78,7 @@ class QueryShape:
     @cached_property
     def kinds(self) -> list[str]:
         """The kinds of `nodes`."""
-        return [type(node).__name__ for node in self.nodes]
+        return [_kind(node) for node in self.nodes]
 
     @cached_property
     def printed(self) -> str:
@@ -89,14 +87,13 @@ class QueryShape:
 
     @cached_property
     def _everything(self) -> list[Any]:
-        return list(_variants(self.plan))
+        return [node.to_variant() for node in _nodes(self.plan)]
 
     @cached_property
     def has_dynamic_filters(self) -> bool:
         """Whether DataFusion may narrow its own scans while they run: by a join, or a top-k."""
-        nodes = self._everything
-        kinds = {type(node).__name__ for node in nodes}
-        is_top_k = any(type(n).__name__ == "Sort" and n.get_fetch_val() for n in nodes)
+        kinds = set(map(_kind, self._everything))
+        is_top_k = any(_kind(n) == "Sort" and n.get_fetch_val() for n in self._everything)
         return "Join" in kinds or (is_top_k and "Aggregate" not in kinds)
 
     @cached_property
@@ -113,23 +110,17 @@ class QueryShape:
     @property
     def has_order(self) -> bool:
         """Whether rows are sorted anywhere."""
-        kinds = {type(node).__name__ for node in self._everything}
-        return not kinds.isdisjoint({"Sort", "WindowExpr", "Window"})
+        return not {"Sort", "WindowExpr", "Window"}.isdisjoint(map(_kind, self._everything))
 
     @property
     def asks_for_time(self) -> bool:
         """Whether it calls `now()` and the like: a second plan would be of another moment."""
-        return not self.is_repeatable and _CLOCK.search(self.printed) is not None
+        return _CLOCK.search(self.printed) is not None
 
-    @cached_property
+    @property
     def is_repeatable(self) -> bool:
         """Whether a plan that is kept means the same the next time."""
         return _UNSTEADY.search(self.printed) is None
-
-    @property
-    def node_count(self) -> int:
-        """How large the query is."""
-        return self.printed.count("\n") + 1
 
     def narrows_outer_join(self) -> bool:
         """Whether rows of an outer join are filtered, or sorted for the first few, above it."""
@@ -185,21 +176,15 @@ class QueryShape:
         """Columns that scans of a table ask for."""
         return tuple(dict.fromkeys(c for scan in self.scans[name] for c in scan.columns))
 
-    def is_filtered_as(self, use: TableUse) -> bool:
-        """Whether a table is all that is scanned, once, by filters that our scan applies anyway.
-
-        With other tables beside it, DataFusion might derive more filters when it plans again.
-        """
-        scans = self.scans.get(use.name, [])
-        if len(scans) != 1 or len(self.scans) != 1 or not use.is_exact:
-            return False
-        own = {str(expression) for expression in use.filters}
-        pushed = {str(expression) for expression in scans[0].filters}
-        return pushed <= own and all(map(prints_exactly, pushed))
-
     def alias_of(self, name: TableName) -> str:
         """What the query calls a table; its own name if it has none or several."""
-        aliases = {alias for alias, scanned in _aliases(self.logical) if scanned == name}
+        aliases = {
+            node.to_variant().alias()
+            for node in _nodes(self.logical)
+            if _kind(node.to_variant()) == "SubqueryAlias"
+            for below in node.inputs()
+            if _kind(scan := below.to_variant()) == "TableScan" and _scanned_name(scan) == name
+        }
         is_one = len(aliases) == 1 and len(self.scans[name]) == 1
         return aliases.pop() if is_one else ".".join(name)
 
@@ -210,23 +195,18 @@ class QueryShape:
         return "\n".join(line for line in lines if "TableScan: " in line)
 
 
-def planned_scans(
-    plan: LogicalPlan, variants: Iterable[Any] | None = None
-) -> dict[TableName, list[PlannedScan]]:
+def planned_scans(plan: LogicalPlan) -> dict[TableName, list[PlannedScan]]:
     """The scans of a plan by table name; a CTE that is used twice is scanned twice.
 
-    Returns:
-        Nothing if a scan is where Python cannot look (a subquery inside an expression): then no
-        filter is known to hold for all scans of a table.
+    None at all if one is where Python cannot look (a subquery inside an expression): then no filter
+    is known to hold for all scans of a table.
     """
     scans: dict[TableName, list[PlannedScan]] = {}
-    for variant in _variants(plan) if variants is None else variants:
-        if type(variant).__name__ == "TableScan":
-            scan = PlannedScan(
-                filters=tuple(variant.filters()),
-                columns=tuple(column for _, column in variant.projection()),
-            )
-            scans.setdefault(_scanned_name(variant), []).append(scan)
+    for node in (n.to_variant() for n in _nodes(plan)):
+        if _kind(node) == "TableScan":
+            columns = tuple(column for _, column in node.projection())
+            found = scans.setdefault(_scanned_name(node), [])
+            found.append(PlannedScan(tuple(node.filters()), columns))
     shown = len(_SCAN_LINE.findall(plan.display_indent()))
     return scans if shown == sum(map(len, scans.values())) else {}
 
@@ -251,7 +231,7 @@ def column_below(expression: Expr, nodes: Sequence[Any]) -> str | None:
         return None
     name: str = expression.to_variant().name()
     for node in nodes:
-        if type(node).__name__ != "Projection":
+        if _kind(node) != "Projection":
             continue
         found = [_plain_column(output) for output in node.projections() if _named(output) == name]
         if len(found) != 1 or found[0] is None:
@@ -262,24 +242,11 @@ def column_below(expression: Expr, nodes: Sequence[Any]) -> str | None:
 
 def can_fail_below(nodes: Sequence[Any], schema: pa.Schema) -> bool:
     """Whether an expression that DataFusion evaluates for every row may fail on one of them."""
-    outputs = [
-        e for node in nodes if type(node).__name__ == "Projection" for e in node.projections()
-    ]
-    computed = [output for output in outputs if _plain_column(output) is None]
+    outputs = [e for node in nodes if _kind(node) == "Projection" for e in node.projections()]
     try:
-        return can_fail(computed, schema)
+        return can_fail([output for output in outputs if _plain_column(output) is None], schema)
     except KeyError:
         return True  # a name that a projection further down gives
-
-
-def are_filters_exact(nodes: Sequence[Any], names: Collection[str], schema: pa.Schema) -> bool:
-    """Whether the filters of the scan are all that rows have to meet, and all have SQL."""
-    predicates = [node.predicate() for node in nodes if type(node).__name__ == "Filter"]
-    asked = [part for p in predicates for part in evaluator.operands_of("AND", p)]
-    pushed = {str(expression) for expression in nodes[-1].filters()}
-    if not {str(part) for part in asked} <= pushed or len(pushed) != len(asked):
-        return False
-    return len(to_conjuncts(asked, names, schema)) == len(asked)
 
 
 def _named(output: Expr) -> str:
@@ -295,26 +262,17 @@ def _plain_column(output: Expr) -> str | None:
     return output.to_variant().name() if output.variant_name() == "Column" else None
 
 
+def _kind(node: Any) -> str:
+    return type(node).__name__
+
+
 def _scanned_name(scan: Any) -> TableName:
     return tuple(part for part in scan.fqn() if part is not None)
 
 
-def _aliases(plan: LogicalPlan) -> Iterator[tuple[str, TableName]]:
-    """Names that a query, as it was written, gives to tables."""
+def _nodes(plan: LogicalPlan) -> Iterator[LogicalPlan]:
     waiting = [plan]
     while waiting:
         node = waiting.pop()
-        below = node.inputs()
-        waiting += below
-        if type(node.to_variant()).__name__ != "SubqueryAlias":
-            continue
-        if below and type(below[0].to_variant()).__name__ == "TableScan":
-            yield node.to_variant().alias(), _scanned_name(below[0].to_variant())
-
-
-def _variants(plan: LogicalPlan) -> Iterator[Any]:
-    waiting = [plan]
-    while waiting:
-        node = waiting.pop()
-        yield node.to_variant()
+        yield node
         waiting += node.inputs()

@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 from datafusion import substrait
 from datafusion.catalog import CatalogProvider, CatalogProviderList, SchemaProvider, Table
 
-from lm_datafusion.engine.catalog import ANONYMOUS, dotted
-from lm_datafusion.engine.listing import scanned_files
+from lm_datafusion.engine.catalog import ANONYMOUS
 from lm_datafusion.engine.shape import planned_scans
 from lm_datafusion.errors import LateError
+from lm_datafusion.sql.table_name import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from lm_datafusion.engine.catalog import FullName, SessionCatalog
     from lm_datafusion.engine.frame import LateDataFrame
+    from lm_datafusion.sql.table_name import TableName
 
 _QUALIFIER = re.compile(r'(?:"[^"]*"|[A-Za-z_?][\w?]*)\.(?=[\w"*])')
 # Functions that are not built in, in a plan's debug print.
@@ -54,86 +55,75 @@ _DETAIL = re.compile(
 
 
 class Sibling:
-    """One such session.
+    """One such session, in which some names of a catalog mean datasets."""
 
-    Args:
-        catalog: The user's catalog.
-        datasets: What chosen names mean here.
-    """
-
-    def __init__(self, catalog: SessionCatalog, datasets: Mapping[FullName, Any]) -> None:
+    def __init__(self, catalog: SessionCatalog, datasets: Mapping[TableName, Any]) -> None:
         self._catalog = catalog
-        self._chosen = frozenset(datasets)
-        self._tables = {
-            name: found if isinstance(found, Table) else Table(found)
-            for name, found in datasets.items()
-        }
-        self._missing: set[FullName] = set()
+        self._names = _Names(
+            {
+                catalog.full_name(name): found if isinstance(found, Table) else Table(found)
+                for name, found in datasets.items()
+            }
+        )
+        self._chosen = frozenset(self._names.tables)
         self._session = catalog.context.enable_url_table()
-        self._session.register_catalog_provider_list(_CatalogList(self._tables, self._missing))
+        self._session.register_catalog_provider_list(_CatalogList(self._names))
 
-    def plan(self, frame: LateDataFrame) -> DataFrame:
-        """The frame's query over the tables of this session.
+    def plan(self, frame: LateDataFrame, words: str = "") -> DataFrame:
+        """The frame's query over the tables of this session; or an EXPLAIN of it, in `words`.
 
         Raises:
             Exception: It cannot be planned here; DataFusion has classes of its own.
         """
         statement = frame.statement
         if statement is not None:
-            return self._planned(lambda: statement.planned(self._session))
-        return self._by_substrait(frame.native, frame.source)
-
-    def explain(self, frame: LateDataFrame, words: str) -> DataFrame:
-        """DataFusion's explanation of a statement over the tables of this session."""
-        statement = frame.statement
-        assert statement is not None
-        text = f"{words} {statement.text}"
-        return self._planned(lambda: statement.planned(self._session, text))
+            text = f"{words} {statement.text}" if words else statement.text
+            return self._planned(lambda: statement.planned(self._session, text))
+        native = frame.native
+        # A view inside a frame is its plan under the view's name.
+        if _ALIAS.search(native.logical_plan().display_indent()):
+            self._check_files(native, frame.source)
+        return self._over_datasets(self._checked_plan(native, frame.source), native)
 
     def _planned(self, plan: Callable[[], DataFrame]) -> DataFrame:
+        tables, missing = self._names.tables, self._names.missing
         while True:
-            self._missing.clear()
+            missing.clear()
             try:
                 return plan()
             except Exception:
-                missing = self._missing - self._tables.keys()
-                if not missing:
+                wanted = missing - tables.keys()
+                if not wanted:
                     raise
-            for name in missing:
-                self._tables[name] = self._loaded(name)
+            for name in wanted:
+                tables[name] = self._loaded(name)
 
     def _loaded(self, name: FullName) -> Table:
         """A table that is not ours; of a view over ours, the same view over the dataset."""
-        provider = self._catalog.provider(name)
+        catalog = self._catalog
+        provider = catalog.context.table_provider(dotted(name))
         if provider.kind != "view":
             return provider
-        view = self._catalog.context.table(dotted(name))
-        scans = {self._catalog.full_name(n) for n in planned_scans(view.logical_plan())}
-        if not scans & self._chosen:
+        view = catalog.context.table(dotted(name))
+        if self._chosen.isdisjoint(map(catalog.full_name, planned_scans(view.logical_plan()))):
             return provider
-        checked = self._catalog.checked_views
-        if name not in checked or not self._catalog.can_keep_plans:
+        if name not in catalog.checked_views or not catalog.can_keep_plans:
             self._check_files(view, None)
-            checked[name] = self._checked_plan(view, None)
-        return self._over_datasets(checked[name], view).into_view()
-
-    def _by_substrait(self, frame: DataFrame, source: DataFrame | None) -> DataFrame:
-        # A view inside a frame is its plan under the view's name.
-        if _ALIAS.search(frame.logical_plan().display_indent()):
-            self._check_files(frame, source)
-        return self._over_datasets(self._checked_plan(frame, source), frame)
+            catalog.checked_views[name] = self._checked_plan(view, None)
+        return self._over_datasets(catalog.checked_views[name], view).into_view()
 
     def _checked_plan(self, frame: DataFrame, source: DataFrame | None) -> Any:
-        """A frame as Substrait.
-
-        Raises:
-            LateError: It is not the same when it is read back.
-        """
+        """A frame as Substrait; a `LateError` if it is not the same when it is read back."""
         logical = frame.logical_plan()
         if _USER_FUNCTION.search(repr(logical)):
             raise LateError("Substrait has the name of a function only, and one is the user's")
         plan = substrait.Producer.to_substrait_plan(logical, self._catalog.context)
-        if _fingerprint(self._as_it_was(plan, source)) != _fingerprint(frame):
+        if source is None:
+            as_it_was = _consumed(plan, self._catalog.context)
+        else:
+            same = Sibling(self._catalog, {(ANONYMOUS,): source.into_view()})
+            as_it_was = same._planned(lambda: _consumed(plan, same._session))
+        if _fingerprint(as_it_was) != _fingerprint(frame):
             raise LateError("DataFusion does not read the query back from Substrait as it was")
         return plan
 
@@ -144,34 +134,10 @@ class Sibling:
             raise LateError("Substrait changes the schema of the query")
         return made
 
-    def _as_it_was(self, plan: Any, source: DataFrame | None) -> DataFrame:
-        """A plan read back over the user's own tables."""
-        if source is None:
-            return _consumed(plan, self._catalog.context)
-        anonymous = self._catalog.full_name((ANONYMOUS,))
-        same = Sibling(self._catalog, {anonymous: source.into_view()})
-        return same._planned(lambda: _consumed(plan, same._session))
-
     def _check_files(self, view: DataFrame, source: DataFrame | None) -> None:
-        """A view holds on to the tables that names meant when it was made.
-
-        Args:
-            view: The view, or a frame that may have one in it.
-            source: What a scan without a name is of.
-
-        Raises:
-            LateError: One of them means other files by now.
-        """
-        bound = scanned_files(view.execution_plan(), self._catalog.context)
+        """Raises a `LateError` if a view is over tables that names do not mean any more."""
         scans = planned_scans(view.optimized_logical_plan())
-        tables = {
-            name: self._catalog.parquet_table(name)
-            if source is None or name != (ANONYMOUS,)
-            else self._catalog.listed(name, source)
-            for name in scans
-        }
-        named = [table.files for n, table in tables.items() if table for _ in scans[n]]
-        if None in bound or sorted(map(sorted, filter(None, bound))) != sorted(map(sorted, named)):
+        if not self._catalog.has_files_of(view, scans, source):
             raise LateError("a view is over tables that are not those of the catalog")
 
 
@@ -181,10 +147,9 @@ def _consumed(plan: Any, session: datafusion.SessionContext) -> DataFrame:
 
 
 def _fingerprint(frame: DataFrame) -> list[str]:
-    """The nodes of a frame's plan; of scans what they read, with which filters.
+    """The nodes of a frame's plan: scans with their filters, other expressions without columns.
 
-    Substrait carries no names of columns, so expressions elsewhere print differently: of those, it
-    is all but the columns.
+    Substrait carries no names of columns, so they print differently.
     """
     plan = frame.optimized_logical_plan()
     lines = plan.display_indent().splitlines()
@@ -196,67 +161,55 @@ def _fingerprint(frame: DataFrame) -> list[str]:
     return [text.replace("Utf8View(", "Utf8(") for text in nodes + _DETAIL.findall(repr(plan))]
 
 
-class _Schema(SchemaProvider):
-    def __init__(
-        self, prefix: tuple[str, str], tables: dict[FullName, Table], missing: set[FullName]
-    ) -> None:
-        self._prefix = prefix
-        self._tables = tables
-        self._missing = missing
+class _Names:
+    """Names that mean our tables; and those that were asked for besides."""
 
-    def _full(self, name: str) -> FullName:
-        return (*self._prefix, name)
+    def __init__(self, tables: dict[FullName, Table]) -> None:
+        self.tables = tables
+        self.missing: set[FullName] = set()
 
-    def table_names(self) -> set[str]:
-        return {name[2] for name in self._tables if name[:2] == self._prefix}
-
-    def table(self, name: str) -> Table | None:
-        found = self._tables.get(self._full(name))
-        if found is None:
-            self._missing.add(self._full(name))
-        return found
-
-    def table_exist(self, name: str) -> bool:
-        return self._full(name) in self._tables
-
-    def register_table(self, name: str, table: Any) -> None:
-        raise NotImplementedError
-
-    def deregister_table(self, name: str, cascade: bool) -> None:  # noqa: FBT001 DataFusion's
-        raise NotImplementedError
-
-
-class _Catalog(CatalogProvider):
-    def __init__(self, name: str, tables: dict[FullName, Table], missing: set[FullName]) -> None:
-        self._name = name
-        self._tables = tables
-        self._missing = missing
-
-    def schema_names(self) -> set[str]:
-        return {name[1] for name in self._tables if name[0] == self._name}
-
-    def schema(self, name: str) -> Any:
-        return _Schema((self._name, name), self._tables, self._missing)
-
-    def register_schema(self, name: str, schema: Any) -> None:
-        raise NotImplementedError
-
-    def deregister_schema(self, name: str, cascade: bool) -> None:  # noqa: FBT001 DataFusion's
-        raise NotImplementedError
+    def below(self, *prefix: str) -> set[str]:
+        """The next part of names that begin with these parts."""
+        size = len(prefix)
+        return {name[size] for name in self.tables if name[:size] == prefix}
 
 
 class _CatalogList(CatalogProviderList):
-    """Names that mean our tables; it remembers the others that were asked for."""
-
-    def __init__(self, tables: dict[FullName, Table], missing: set[FullName]) -> None:
-        self._tables = tables
-        self._missing = missing
+    def __init__(self, names: _Names) -> None:
+        self._names = names
 
     def catalog_names(self) -> set[str]:
-        return {name[0] for name in self._tables}
+        return self._names.below()
 
     def catalog(self, name: str) -> CatalogProvider:
-        return _Catalog(name, self._tables, self._missing)
+        return _Catalog(self._names, name)
 
-    def register_catalog(self, name: str, catalog: Any) -> None:
-        raise NotImplementedError
+
+class _Catalog(CatalogProvider):
+    def __init__(self, names: _Names, name: str) -> None:
+        self._names = names
+        self._name = name
+
+    def schema_names(self) -> set[str]:
+        return self._names.below(self._name)
+
+    def schema(self, name: str) -> Any:
+        return _Schema(self._names, self._name, name)
+
+
+class _Schema(SchemaProvider):
+    def __init__(self, names: _Names, *prefix: str) -> None:
+        self._names = names
+        self._prefix = prefix
+
+    def table_names(self) -> set[str]:
+        return self._names.below(*self._prefix)
+
+    def table(self, name: str) -> Table | None:
+        full: Any = (*self._prefix, name)
+        if full not in self._names.tables:
+            self._names.missing.add(full)
+        return self._names.tables.get(full)
+
+    def table_exist(self, name: str) -> bool:
+        return name in self.table_names()

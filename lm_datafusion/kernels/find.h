@@ -76,7 +76,7 @@ static const uint8_t *lm_find_neon(const uint8_t *text, int64_t n, const uint8_t
     for (; i + k - 1 + 16 <= n; i += 16) {
         uint8x16_t both = vandq_u8(vceqq_u8(vld1q_u8(text + i), first),
                                    vceqq_u8(vld1q_u8(text + i + k - 1), last));
-        /* Four bits a place. */
+        /* Four bits a position. */
         uint64_t hits =
             vget_lane_u64(vreinterpret_u64_u8(vshrn_n_u16(vreinterpretq_u16_u8(both), 4)), 0);
         while (hits) {

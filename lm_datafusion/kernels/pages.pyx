@@ -160,7 +160,7 @@ cdef class PageReader:
 
     Args:
         max_definition_level: 1 if the column may be null, else 0.
-        physical_type: How values are stored; what it is not said of is not unpacked.
+        physical_type: How values are stored; without it they are not unpacked.
         fixed_length: The bytes of a FIXED_LEN_BYTE_ARRAY.
     """
 

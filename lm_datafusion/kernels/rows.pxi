@@ -129,7 +129,7 @@ cdef object read_wanted(PageReader reader, Builder builder, _Wanted wanted, list
                     reader._fail(b"rows of a page that is not at hand", page)
                 if not n:
                     continue
-                # Of a page of which little is wanted, the values are copied.
+                # If little of a page is wanted, the values are copied.
                 reader.wants_owned = may_share and (
                     n * SMALLEST_SHARE >= reader._row_ends[page] - reader._first_rows[page]
                 )

@@ -60,18 +60,18 @@ static int lm_snappy(const uint8_t *in, int64_t in_size, uint8_t *out, int64_t o
 {
     const uint8_t *end = in + in_size;
     uint8_t *to = out, *stop = out + out_size;
-    uint64_t said = 0;
+    uint64_t claimed = 0;
     int shift = 0;
     for (;;) {
         if (in >= end || shift > 28)
             return LM_SHORT;
         uint8_t byte = *in++;
-        said |= (uint64_t)(byte & 0x7f) << shift;
+        claimed |= (uint64_t)(byte & 0x7f) << shift;
         if (!(byte & 0x80))
             break;
         shift += 7;
     }
-    if ((int64_t)said != out_size)
+    if ((int64_t)claimed != out_size)
         return LM_BAD_LENGTH;
     while (in < end) {
         uint8_t tag = *in++;

@@ -179,7 +179,7 @@ LM_INLINE uint64_t lm_prefix(const uint8_t *p, int64_t n, const uint8_t *end)
     return bytes;
 }
 
-/* `<`, `>=` and the like: most values are told apart from the literal by their first bytes. */
+/* `<`, `>=` and the like: most values differ from the literal in their first bytes. */
 static int lm_test_page_order(const lm_text_test *test, const uint8_t *q, const uint8_t *end,
                               int64_t n, uint8_t *mask)
 {

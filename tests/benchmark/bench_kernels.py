@@ -192,7 +192,7 @@ def fault_of(
 
 
 def interleave(workers: dict[str, Worker], repeats: int) -> None:
-    """Warm-ups, of which the run that gave the answer was one, then the timed runs."""
+    """Warm-ups, one more than these with the run that gave the answer, then the timed runs."""
     for worker in workers.values():
         while len(worker.runs) < WARM_UPS:
             worker.run()

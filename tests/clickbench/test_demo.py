@@ -13,7 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 def make(*words):
-    """Runs make with this Python in place of the environment that it would set up."""
+    """Runs make with this Python instead of the environment that it would set up."""
     if shutil.which("make") is None:
         pytest.skip("needs make")
     done = subprocess.run(
@@ -26,15 +26,15 @@ def make(*words):
 @pytest.mark.slow
 def test_the_demo_and_the_demo_again(tmp_path):
     pytest.importorskip("pyspark", reason="needs the extra `spark`")
-    place = tmp_path / "demo"
-    words = ["demo", f"DEMO={place}", "ROWS=10k", "ARGS=--queries 0,20 --repeat 1 --threads 1"]
+    target = tmp_path / "demo"
+    words = ["demo", f"DEMO={target}", "ROWS=10k", "ARGS=--queries 0,20 --repeat 1 --threads 1"]
     status, text = make(*words)
     assert status == 0, text
     assert "10,000 rows in 1 files" in text
     assert "[1/2] q00  datafusion" in text
     assert "Total Time (lm)" in text
     assert "Answers: equal on all 2 queries and 2 engines." in text
-    assert f"page written to {place}.html" in text
+    assert f"page written to {target}.html" in text
     assert {"demo", "demo.html", "demo.json"} <= set(os.listdir(tmp_path))
 
     status, text = make(*words)

@@ -23,6 +23,6 @@ def test_there_are_some():
 def test_the_report_is_that_of_the_runs(path):
     data = load_results(str(path))
     contender = next(word for word in data["settings"]["engines"] if word.startswith("lm"))
-    said = render_text(data, compare_engines(data, "datafusion", contender))
-    assert path.with_suffix(".txt").read_text(encoding="utf-8") == f"{said}\n"
-    assert "Answers: equal on all" in said
+    rendered = render_text(data, compare_engines(data, "datafusion", contender))
+    assert path.with_suffix(".txt").read_text(encoding="utf-8") == f"{rendered}\n"
+    assert "Answers: equal on all" in rendered

@@ -51,11 +51,11 @@ def test_a_line_of_the_table(data, lines, query, kind):
 
 
 def test_first_runs_of_new_processes(data):
-    for place, (word, wall_s) in enumerate((("datafusion", 2.0), ("lm", 1.0))):
+    for index, (word, wall_s) in enumerate((("datafusion", 2.0), ("lm", 1.0))):
         data["queries"]["q01"]["engines"][word]["first"] = {
             "wall_s": wall_s,
             "cpu_s": 2.0,
-            "peak_bytes": 400_000_000 >> place,
+            "peak_bytes": 400_000_000 >> index,
             "start_bytes": 100_000_000,
         }
     text = render_text(data, compare_engines(data, "datafusion", "lm"))

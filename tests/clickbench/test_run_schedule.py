@@ -98,7 +98,7 @@ def test_runs_to_warm_up_are_made_in_turns(results, fakes, calls):
 def test_each_query_may_begin_with_new_processes(results, fakes, calls):
     fakes[1].counts_calls = True
     make(results, fakes, repeats=1, restarts=True).run(QUERIES)
-    begins = [place for place, (sql, _) in enumerate(calls) if sql == "close"]
+    begins = [index for index, (sql, _) in enumerate(calls) if sql == "close"]
     assert begins == [0, 1, 2, 9, 10, 11], "before the runs of each query, all three"
     part = results.data["queries"]["q00"]["engines"]["b"]
     assert part["first"]["peak_bytes"] == 5, "after three ends and one run"

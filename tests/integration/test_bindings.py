@@ -108,8 +108,8 @@ def _replaced_by_memory(session, folder):
 
 
 def _replaced_by_sql(session, folder):
-    place = folder / "b.parquet"
-    session.sql(f"CREATE OR REPLACE EXTERNAL TABLE a STORED AS PARQUET LOCATION '{place}'")
+    location = folder / "b.parquet"
+    session.sql(f"CREATE OR REPLACE EXTERNAL TABLE a STORED AS PARQUET LOCATION '{location}'")
     session.sql("CREATE OR REPLACE TABLE m AS SELECT id, 'other' AS tag FROM b")
 
 
@@ -139,8 +139,8 @@ def _setting(session, folder):
 
 def _default_schema(session, folder):
     session.sql("CREATE SCHEMA s")
-    place = folder / "b.parquet"
-    session.sql(f"CREATE EXTERNAL TABLE s.a STORED AS PARQUET LOCATION '{place}'")
+    location = folder / "b.parquet"
+    session.sql(f"CREATE EXTERNAL TABLE s.a STORED AS PARQUET LOCATION '{location}'")
     session.sql("CREATE TABLE s.m AS SELECT id, 'other' AS tag FROM b")
     session.sql("SET datafusion.catalog.default_schema = 's'")
 
@@ -226,7 +226,7 @@ def _function(value):
         [pa.int64()],
         pa.int64(),
         "immutable",
-        "told",
+        "heard",
     )
 
 
@@ -234,10 +234,10 @@ def _function(value):
 def test_a_function_registered_again(path):
     def step(session, _):
         session.register_udf(_function(1))
-        session.sql("CREATE VIEW v AS SELECT told(id) AS k, x FROM a")
+        session.sql("CREATE VIEW v AS SELECT heard(id) AS k, x FROM a")
         frames = [
-            session.sql("SELECT told(id) AS k, x FROM a WHERE x > 5"),
-            session.sql("SELECT told(id) AS k, x FROM a WHERE x > 5").select("k"),
+            session.sql("SELECT heard(id) AS k, x FROM a WHERE x > 5"),
+            session.sql("SELECT heard(id) AS k, x FROM a WHERE x > 5").select("k"),
             session.table("a").filter(col("x") > lit(5.0)).select(_function(1)(col("id"))),
             session.sql("SELECT k FROM v WHERE x > 5"),
         ]

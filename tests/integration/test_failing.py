@@ -14,7 +14,7 @@ from tests.side_by_side import (
     write_tables,
 )
 
-# Conditions of which one fails on some row. In one partition, so that DataFusion names the same
+# Conditions; one of them fails on some row. In one partition, so that DataFusion names the same
 # value each time.
 CAN_FAIL = [
     "grp <> 0 AND 10 / grp > 2",

@@ -9,7 +9,7 @@ import pytest
 from datafusion import col, lit
 
 import lm_datafusion as lm
-from lm_datafusion.engine import cost, recovery, server
+from lm_datafusion.engine import cost, server, watch
 from lm_datafusion.engine.catalog import SessionCatalog
 from lm_datafusion.formats.cache import FACTS
 
@@ -52,6 +52,7 @@ def test_one_footer_tells_that_a_query_is_short(tmp_path):
 
 def test_a_long_query_is_read_late_at_once(session, monkeypatch):
     monkeypatch.setattr(cost, "SAMPLE_S", 0.0)
+    monkeypatch.setattr(cost, "SHORT_S", 0.0)
     FACTS.clear()
     assert paths(session, lambda: session.sql(QUERY).collect(), 1) == ["late"]
 
@@ -103,7 +104,7 @@ def test_a_reader_that_fails_is_not_tried_again(session, monkeypatch):
         raise NotImplementedError("made up")
         yield
 
-    monkeypatch.setattr(recovery._Scanner, "to_batches", fail)
+    monkeypatch.setattr(watch._Scanner, "to_batches", fail)
     options = lm.ScanOptions(path="late", condition_cache_bytes=0)
     session.sql(QUERY, options).collect()
     count = len(calls)

@@ -95,7 +95,7 @@ def file_of(values, **options) -> bytes:
 
 
 def with_page(data: bytes, change, number: int = 0) -> bytes:
-    """The file with another page: `change(header, body)` gives both anew."""
+    """The file with another page: `change(header, body)` gives both, changed."""
     at = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     metadata = pq.read_metadata(io.BytesIO(data)).row_group(0).column(0)
     position = metadata.dictionary_page_offset or metadata.data_page_offset

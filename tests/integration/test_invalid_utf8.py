@@ -73,11 +73,11 @@ def text_array(values, data_type=None):
     return pa.Array.from_buffers(data_type or pa.string(), len(values), buffers)
 
 
-def values_around(bad, place, *, nulls):
+def values_around(bad, position, *, nulls):
     values = [f"välue {row % 40}".encode() for row in range(ROWS)]
     if nulls:
         values[::7] = [None] * len(values[::7])
-    values[place : place + len(bad)] = bad
+    values[position : position + len(bad)] = bad
     return values
 
 
@@ -163,11 +163,11 @@ WANTED = [
 ]
 
 
-def files_of(tmp_path, *, place=PLACE, nulls=True, every=1, **options):
+def files_of(tmp_path, *, position=PLACE, nulls=True, every=1, **options):
     for number, (name, bad) in enumerate(BAD_VALUES.items()):
         if number % every:
             continue
-        values = values_around(bad, min(place, ROWS - len(bad)), nulls=nulls)
+        values = values_around(bad, min(position, ROWS - len(bad)), nulls=nulls)
         path = bad_file(tmp_path / f"{number}.parquet", values, nulls=nulls, **options)
         yield name, values, path
 
@@ -186,7 +186,7 @@ def test_values_asked_for_are_refused(tmp_path, layout):
 @each_kind
 def test_the_last_value_is_refused(tmp_path, layout):
     query = "SELECT reverse(s), substr(s, 2, 3) FROM t WHERE id > 1990"
-    files = files_of(tmp_path, place=ROWS, **LAYOUTS[layout])
+    files = files_of(tmp_path, position=ROWS, **LAYOUTS[layout])
     jobs = [(name, (path, query, LATE)) for name, _, path in files]
     assert refusals_missing(jobs) == {}
 

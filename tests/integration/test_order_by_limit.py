@@ -46,24 +46,24 @@ def log(number, *, descending=False, nulls="last"):
     )
 
 
-def write(place, **options):
+def write(root, **options):
     for number in range(3):
         pq.write_table(
             log(number, **options),
-            place / f"{number}.parquet",
+            root / f"{number}.parquet",
             row_group_size=2_000,
             max_rows_per_page=200,
             data_page_size=1 << 30,
             write_page_index=True,
         )
-    return str(place)
+    return str(root)
 
 
 @pytest.fixture(scope="module", params=["ascending", "descending", "nulls first"])
 def folder(request, tmp_path_factory):
-    place = tmp_path_factory.mktemp("log")
+    root = tmp_path_factory.mktemp("log")
     nulls = "first" if request.param == "nulls first" else "last"
-    return write(place, descending=request.param == "descending", nulls=nulls)
+    return write(root, descending=request.param == "descending", nulls=nulls)
 
 
 def sessions(folder, path="late"):
@@ -138,7 +138,7 @@ def test_small_tables_stay_with_datafusion(tmp_path):
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
     """Large enough that a look at bounds pays."""
-    place = tmp_path_factory.mktemp("large")
+    root = tmp_path_factory.mktemp("large")
     rows = 800_000
     table = pa.table(
         {
@@ -149,24 +149,24 @@ def large(tmp_path_factory):
     )
     pq.write_table(
         table,
-        place / "a.parquet",
+        root / "a.parquet",
         row_group_size=400_000,
         max_rows_per_page=5_000,
         data_page_size=1 << 30,
         write_page_index=True,
         use_dictionary=False,
     )
-    return str(place / "a.parquet")
+    return str(root / "a.parquet")
 
 
 @pytest.mark.parametrize("order", ["ASC", "DESC"])
 def test_auto_chooses_it_where_bounds_lead_to_the_rows(large, order):
     plain, ours = sessions_of_one(large)
     query = f"SELECT * FROM t WHERE level = 7 ORDER BY ts {order} LIMIT 10"
-    said = str(ours.explain_scan(query))
-    assert "bounds of ts lead to the first rows" in said
-    assert "pages in the order of the best key" in " ".join(said.split())
-    assert "order    " in said
+    explained = str(ours.explain_scan(query))
+    assert "bounds of ts lead to the first rows" in explained
+    assert "pages in the order of the best key" in " ".join(explained.split())
+    assert "order    " in explained
     assert ours.sql(query).to_pylist() == plain.sql(query).to_pylist()
     (report,) = ours.scan_reports()
     assert report.path == "late"

@@ -115,7 +115,7 @@ class Worker:
         self.session.deregister_table(name)
 
     def abandoned(self):
-        """A stream of which only the first batch, or none, is read."""
+        """A stream that is read up to the first batch, or not at all."""
         query = self.rng.choice(QUERIES)
         stream = self.session.sql(query, self.options()).execute_stream()
         if self.rng.random() < 0.7:
@@ -143,11 +143,11 @@ def open_files(folder):
     found = []
     for name in os.listdir("/proc/self/fd"):
         try:
-            place = os.readlink(f"/proc/self/fd/{name}")
+            target = os.readlink(f"/proc/self/fd/{name}")
         except OSError:  # closed since it was listed
             continue
-        if place.startswith(str(folder)):
-            found.append(place)
+        if target.startswith(str(folder)):
+            found.append(target)
     return found
 
 

@@ -15,7 +15,7 @@ ROWS = 20_000
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("groups")
+    root = tmp_path_factory.mktemp("groups")
     for number in range(2):
         ids = range(number * ROWS, (number + 1) * ROWS)
         rows = {
@@ -24,8 +24,8 @@ def folder(tmp_path_factory):
             "sex": pa.array([i % 2 for i in ids], pa.int8()),
             "x": [float(i % 50) for i in ids],
         }
-        pq.write_table(pa.table(rows), place / f"{number}.parquet", row_group_size=5_000)
-    return str(place)
+        pq.write_table(pa.table(rows), root / f"{number}.parquet", row_group_size=5_000)
+    return str(root)
 
 
 def sessions(folder, path="late"):

@@ -46,16 +46,16 @@ def table(seed, rows=ROWS):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("top_k")
+    root = tmp_path_factory.mktemp("top_k")
     for seed in range(2):
         pq.write_table(
             table(seed),
-            place / f"{seed}.parquet",
+            root / f"{seed}.parquet",
             row_group_size=1_000,
             max_rows_per_page=100,
             write_page_index=True,
         )
-    return str(place)
+    return str(root)
 
 
 def sessions(folder, path="late"):
@@ -265,5 +265,6 @@ def test_other_columns_are_read_for_the_first_rows_only(tmp_path, wide, path):
     query = "SELECT * FROM t WHERE few = 3 ORDER BY k LIMIT 5"
     for context in (plain, ours):
         context.register_parquet("t", tmp_path / "t.parquet")
-    assert ours.sql(query).to_pylist() == plain.sql(query).to_pylist()
+    for _ in range(2):  # a short query is DataFusion's the first time
+        assert ours.sql(query).to_pylist() == plain.sql(query).to_pylist()
     assert [report.path for report in ours.scan_reports()] == [path]

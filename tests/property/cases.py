@@ -574,7 +574,7 @@ def _may_fail(case: Case, path: str, error: Exception) -> None:
     except (lm.LateError, pa.ArrowException, NotImplementedError, TypeError):
         return
     except Exception as other:
-        raise AssertionError(f"the oracle said {error!r}, the scan {other!r}\n{case}") from other
+        raise AssertionError(f"the oracle raised {error!r}, the scan {other!r}\n{case}") from other
 
 
 def _compare(expected: pa.Table, actual: pa.Table, case: Case) -> None:

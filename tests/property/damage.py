@@ -211,8 +211,8 @@ class Lane:
             if found.get("digest") in (ours["digest"], unpruned.get("digest")):
                 return Verdict(outcome=f"values, as {reader} without statistics")
         name = "values that nobody else gives" if right else "values that others refuse"
-        said = "\n".join(f"{reader}: {found}" for reader, found in others.items())
-        return Verdict(outcome=name, failure=f"{name}\nours: {ours}\nunpruned: {unpruned}\n{said}")
+        shown = "\n".join(f"{reader}: {found}" for reader, found in others.items())
+        return Verdict(outcome=name, failure=f"{name}\nours: {ours}\nunpruned: {unpruned}\n{shown}")
 
 
 def run_cases(seed: int, cases: int, workers: int) -> Iterator[tuple[int, Verdict]]:

@@ -7,7 +7,7 @@ came of it: an error, or values as a digest, and the peak of memory.
 
 Everything about a case follows from its seed, so that every reader sees the same file and is asked
 the same question. Readers: `ours`; `unpruned`, ours without any pruning; `datafusion`, `pyarrow`
-and `duckdb`, the last two of which read whole columns that DataFusion filters in memory; `whole`,
+and `duckdb`, where the last two read whole columns that DataFusion filters in memory; `whole`,
 ours in the same way; `repaired`, PyArrow over the file without what no reader needs for values.
 
 Invariant: an answer of ours that is no error holds valid arrays.
@@ -264,7 +264,7 @@ def _refused(error: BaseException, is_ours: bool, case: Case) -> dict[str, Any]:
 
 
 def reset_peak() -> None:
-    """Begins to measure the peak of memory anew."""
+    """Begins to measure the peak of memory again."""
     try:
         with open("/proc/self/clear_refs", "w") as file:
             file.write("5")

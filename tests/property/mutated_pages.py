@@ -114,7 +114,7 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Laid:
-    """Pages one behind the other; which rows each is said to hold."""
+    """Pages one behind the other; which rows each claims to hold."""
 
     data: bytes
     dictionary_start: int | None
@@ -311,10 +311,10 @@ def mutate_body(rng: random.Random, page: Page, source: Source) -> Page:
         else:
             size = int.from_bytes(body[:4], "little")
             runs = _runs(rng, page.row_count, 1) if kind < 0.2 else body[4 : 4 + size]
-            said = (
+            claimed = (
                 len(runs) if kind < 0.3 else rng.choice([*INTEGERS, len(runs) + 1, len(body), -1])
             )
-            body = (said & 0xFFFFFFFF).to_bytes(4, "little") + runs + body[4 + size :]
+            body = (claimed & 0xFFFFFFFF).to_bytes(4, "little") + runs + body[4 + size :]
         return replace(page, body=levels + body, level_bytes=len(levels))
     at = 0
     if source.is_nullable and not is_dictionary and 8 not in page.header:
@@ -351,8 +351,8 @@ def _mutate_values(rng: random.Random, values: bytes, page: Page) -> bytes:
         return mutate_bytes(rng, values)
     at = rng.choice([starts[0], starts[-1], rng.choice(starts)])
     left = len(values) - at - 4
-    said = rng.choice([*INTEGERS, 12, 13, left - 1, left, left + 1, left - 4, left - 5, -1, -4])
-    return values[:at] + (said & 0xFFFFFFFF).to_bytes(4, "little") + values[at + 4 :]
+    claimed = rng.choice([*INTEGERS, 12, 13, left - 1, left, left + 1, left - 4, left - 5, -1, -4])
+    return values[:at] + (claimed & 0xFFFFFFFF).to_bytes(4, "little") + values[at + 4 :]
 
 
 def _mutate_deltas(rng: random.Random, values: bytes, page: Page) -> bytes:
@@ -477,7 +477,7 @@ def _write_page(page: Page, codec: str | None, change: Callable[[Struct], Struct
 
 
 def mutate_chunk(rng: random.Random, source: Source) -> Laid:
-    """The pages of a file with damage to one or two of them, and to what is said of their rows."""
+    """The pages of a file with damage to one or two of them, and to claims about their rows."""
     everything = [*([source.dictionary] if source.dictionary else []), *source.pages]
     damaged = {rng.randrange(len(everything)) for _ in range(rng.choice([1, 1, 2]))}
     if source.dictionary and rng.random() < 0.2:
@@ -545,7 +545,7 @@ def _mutate_rows(rng: random.Random, laid: Laid) -> Laid:
 
 
 def mutate_file(rng: random.Random, source: Source) -> bytes:
-    """The file with damage to the pages of `c`, in place: nothing moves."""
+    """The file with damage to the pages of `c`; nothing moves."""
     data = bytearray(source.scanned)
     metadata = pq.read_metadata(io.BytesIO(source.scanned))
     for _ in range(rng.choice([1, 1, 2])):

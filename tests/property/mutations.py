@@ -368,7 +368,7 @@ def _read_again(
     wanted: tuple[np.ndarray | None, int, int],
     array: pa.Array,
 ) -> None:
-    """The same rows from a reader that opens every page anew, if all of them can be read."""
+    """The same rows from a reader that opens every page again, if all of them can be read."""
     rows, start, stop = wanted
     if len(array) != (stop - start if rows is None else len(rows)):
         return  # of a filter
@@ -476,7 +476,7 @@ def _say(fact: dict[str, Any]) -> None:
 
 
 def watch_batch(seed: int, count: int) -> Iterator[dict[str, Any]]:
-    """Runs cases in processes of their own; what they said, and how they ended."""
+    """Runs cases in processes of their own; what they printed, and how they ended."""
     stop = seed + count
     while seed < stop:
         with tempfile.TemporaryDirectory() as folder:
@@ -486,11 +486,11 @@ def watch_batch(seed: int, count: int) -> Iterator[dict[str, Any]]:
             command = [sys.executable, *(["-P"] if sys.flags.safe_path else [])]
             command += ["-m", "tests.property.mutations", "--batch", notes]
             command += ["--seed", str(seed), "--cases", str(stop - seed)]
-            said, errors = os.path.join(folder, "said"), os.path.join(folder, "errors")
-            with open(said, "wb") as out, open(errors, "wb") as err:
+            printed, errors = os.path.join(folder, "printed"), os.path.join(folder, "errors")
+            with open(printed, "wb") as out, open(errors, "wb") as err:
                 process = subprocess.Popen(command, stdout=out, stderr=err, cwd=ROOT)
                 reason = _wait(process, notes)
-            with open(said) as file:
+            with open(printed) as file:
                 facts = [json.loads(line) for line in file]
             yield from facts
             if reason is None:

@@ -73,14 +73,14 @@ def damage(chance: random.Random, path: str, stripe) -> None:
         start, stop = chance.choice(areas) if chance.random() < 0.5 else (3, len(data))
         if start >= min(stop, len(data)):
             continue
-        place = chance.randrange(start, min(stop, len(data)))
+        position = chance.randrange(start, min(stop, len(data)))
         kind = chance.randrange(8)
         if kind < 6:
-            data[place] = chance.choice((0, 255, 128, data[place] ^ 1 << chance.randrange(8)))
+            data[position] = chance.choice((0, 255, 128, data[position] ^ 1 << chance.randrange(8)))
         elif kind == 6:
-            data[place:place] = chance.randbytes(chance.randint(1, 4))
+            data[position:position] = chance.randbytes(chance.randint(1, 4))
         else:
-            del data[place : place + chance.randint(1, 4)]
+            del data[position : position + chance.randint(1, 4)]
     with open(path, "wb") as file:
         file.write(data)
 

@@ -2,7 +2,7 @@
 
 In: a `random.Random`. Out: nothing, or an `AssertionError` that shows the case.
 
-The oracle is DataFusion over the same rows in memory, in one batch. Rows are told apart by `id`,
+The oracle is DataFusion over the same rows in memory, in one batch. Rows are distinguished by `id`,
 their position in the table.
 """
 

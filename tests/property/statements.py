@@ -2,7 +2,7 @@
 
 In: a `random.Random`. Out: counts of what was met, or an `AssertionError` that shows the statement.
 
-Statements are drawn from a small grammar: joins of every kind, subqueries in every place, CTEs
+Statements are drawn from a small grammar: joins of every kind, subqueries wherever one may be, CTEs
 (used once or twice), views (that change columns, join, group, limit; views of views), set
 operations, grouping, windows, QUALIFY, stars with EXCEPT and REPLACE, parameters, limits under a
 total order. Names are quoted or not, in either case. One table is a folder of files. NULLs are in

@@ -1,7 +1,7 @@
 """Random files and conjunctions, asked again and again: the cache never changes an answer.
 
-A story is a file and some conjuncts, of which every scan asks a few. Scans stop early now and
-then, the file is written anew, and the cache may be so small that entries come and go.
+A story is a file and some conjuncts, and every scan asks a few of these. Scans stop early now and
+then, the file is written again, and the cache may be so small that entries come and go.
 """
 
 from __future__ import annotations

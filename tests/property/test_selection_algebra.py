@@ -141,7 +141,7 @@ def test_from_filters_and_concat_follow_on(parts):
     check(RowSelection.from_filters(parts), expected)
     for pick in (0, 1):
         check(RowSelection.concat([list(forced(part))[pick] for part in parts]), expected)
-    mixed = [list(forced(part))[place % 2] for place, part in enumerate(parts)]
+    mixed = [list(forced(part))[index % 2] for index, part in enumerate(parts)]
     check(RowSelection.concat(mixed), expected)
 
 

@@ -48,7 +48,7 @@ def test_datafusion_loses_rows_with_pushdown_and_we_do_not():
         assert rows_of(session.sql(LOST)) == expected
 
 
-# DataFusion filters t4 or t2, which have columns of the same names, by what is said of t3 and t1,
+# DataFusion filters t4 or t2, which have columns of the same names, by conditions on t3 and t1,
 # if it makes them the left side of the join.
 MISPLACED = [
     """SELECT t4.n AS c0 FROM (SELECT * FROM tc WHERE upper(tc.name) = 'ANN' AND NOT EXISTS
@@ -66,15 +66,15 @@ MISPLACED = [
 def test_filters_above_outer_joins_are_left_to_datafusion(statement):
     plain, _, sessions = contexts()
 
-    def told(session):
+    def seen(session):
         try:
             return rows_of(session.sql(statement))
         except Exception as error:  # noqa: BLE001 compared
             return str(error)
 
-    expected = told(plain)
+    expected = seen(plain)
     for session in sessions.values():
-        assert told(session) == expected
+        assert seen(session) == expected
         assert {report.path for report in session.scan_reports()} == {"native"}
 
 

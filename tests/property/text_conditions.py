@@ -50,10 +50,10 @@ def draw_needle(rng: random.Random, values: list[str | None]) -> str:
     kind = rng.random()
     if not present or kind < 0.15:
         return draw_value(rng)[: rng.choice([1, 2, 5, 300])]
-    place = rng.randrange(len(present))
-    text = present[place]
+    position = rng.randrange(len(present))
+    text = present[position]
     if kind < 0.4:
-        following = present[(place + 1) % len(present)]
+        following = present[(position + 1) % len(present)]
         length = len(following.encode()).to_bytes(4, "little")
         page = text.encode()[-3:] + length + following.encode()[:3]
         start, stop = sorted(rng.choices(range(len(page) + 1), k=2))
@@ -78,8 +78,8 @@ def draw_pattern(rng: random.Random, values: list[str | None]) -> str:
 def draw_special_pattern(rng: random.Random, values: list[str | None]) -> str:
     """A pattern that only DataFusion understands: `_`, an escape, or a character that is one."""
     pattern = draw_pattern(rng, values)
-    place = rng.randint(0, len(pattern))
-    return pattern[:place] + rng.choice(["_", "__", "\\%", "\\_", "\\\\"]) + pattern[place:]
+    position = rng.randint(0, len(pattern))
+    return pattern[:position] + rng.choice(["_", "__", "\\%", "\\_", "\\\\"]) + pattern[position:]
 
 
 def draw_atom(rng: random.Random, name: str, values: list[str | None]) -> str:

@@ -1,4 +1,4 @@
-"""Which version of which file was current when.
+"""When which version of a file was current.
 
 In: changes of files, each noted before and after it happens. Out: the versions of every file that
 a reader can have met between two times.

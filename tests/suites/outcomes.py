@@ -15,7 +15,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Names that are drawn anew each time, and numbers of threads and places in memory.
+# Names that are drawn again each time, and numbers of threads and addresses in memory.
 _DRAWN = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|0x[0-9a-f]+|\b[0-9a-zA-Z]{16}(?=[_.])|view_\w{36}")
 # Of several names that are as near, DataFusion suggests any.
 _GUESS = re.compile(r"Did you mean '.*?'\??", re.DOTALL)
@@ -88,8 +88,8 @@ def outcome_of(run: Callable[[], pa.Table], root: str) -> Outcome:
 
 
 def _plain(text: str, root: str) -> str:
-    for place in (root, root.lstrip("/")):
-        text = text.replace(place, "")
+    for written in (root, root.lstrip("/")):
+        text = text.replace(written, "")
     return _DRAWN.sub("{drawn}", _CONSUMERS.sub("", _GUESS.sub("", text)))
 
 

@@ -43,8 +43,8 @@ def run_queries(
     results = []
     for file in files:
         started = time.monotonic()
-        with tempfile.TemporaryDirectory() as place:
-            result = compare([*tables, *parse_queries(file)], lambda _: pathlib.Path(place), paths)
+        with tempfile.TemporaryDirectory() as folder:
+            result = compare([*tables, *parse_queries(file)], lambda _: pathlib.Path(folder), paths)
         scripts = [
             reproduction(difference, out / file.stem / str(number), out)
             for number, difference in enumerate(result.differences)

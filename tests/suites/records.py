@@ -1,6 +1,6 @@
 """Statements and queries of a sqllogictest file.
 
-In: a `.slt` file. Out: `Record`s in the order of the file, included files in their place.
+In: a `.slt` file. Out: `Record`s in the order of the file, included files where they are named.
 
 What a file expects is not read: the answers of two engines are compared instead.
 """

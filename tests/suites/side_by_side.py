@@ -110,7 +110,7 @@ def compare(
         folder_of: The folder that a side runs in, by its name.
         paths: Paths of ours.
         prepare: Adds to a new session what the records expect to be there.
-        note: Is told what runs next.
+        note: Is called with what runs next.
     """
     files: dict[bytes, bytes] = {}
     sides = {
@@ -118,18 +118,18 @@ def compare(
         for name in (MEMORY, PARQUET, *paths)
     }
     result = Result()
-    for place, record in enumerate(records):
-        _count(result.counts, record, place, sides, paths)
+    for index, record in enumerate(records):
+        _count(result.counts, record, index, sides, paths)
         if not record.is_query and not record.is_explain:
             continue
-        judges = [sides[name].outcomes[place] for name in (PARQUET, MEMORY)]
+        judges = [sides[name].outcomes[index] for name in (PARQUET, MEMORY)]
         for path in paths:
             side = sides[path]
-            found = _difference(record, judges, side.outcomes[place])
+            found = _difference(record, judges, side.outcomes[index])
             if found is not None:
                 run, kind = found
-                outcomes = side.outcomes[place]
-                state = tuple(side.history[: side.states[place]])
+                outcomes = side.outcomes[index]
+                state = tuple(side.history[: side.states[index]])
                 result.differences.append(
                     Difference(record, path, run, kind, judges[0][-1], outcomes[run], state)
                 )
@@ -192,20 +192,20 @@ def _eager(name: str) -> contextlib.AbstractContextManager[None]:
 def _count(
     counts: collections.Counter[str],
     record: Record,
-    place: int,
+    index: int,
     sides: dict[str, _Side],
     paths: Sequence[str],
 ) -> None:
-    plain = sides[PARQUET].outcomes[place]
+    plain = sides[PARQUET].outcomes[index]
     kind = "queries" if record.is_query else "explains" if record.is_explain else "statements"
     counts[kind] += 1
     if plain[0].error:
         counts[f"{kind} that fail in DataFusion"] += 1
     if record.is_query:
-        if not plain[0].is_same(sides[MEMORY].outcomes[place][0]):
+        if not plain[0].is_same(sides[MEMORY].outcomes[index][0]):
             counts["queries that differ between memory and Parquet in DataFusion"] += 1
         for path in paths:
-            for served in sides[path].paths[place]:
+            for served in sides[path].paths[index]:
                 counts[f"queries on {path} read by {served}"] += 1
 
 
@@ -234,7 +234,7 @@ def _difference(
 
 
 def _order_of(text: str) -> str | None:
-    """What the rows of a query come in the order of; only outside of all parentheses is it said."""
+    """The order of the rows of a query: an ORDER BY outside of all parentheses."""
     before = ""
     while text != before:
         before, text = text, _INNERMOST.sub(" ", text)

@@ -90,12 +90,12 @@ def _run_process(
 ) -> FileResult:
     name = str(file.relative_to(folder))
     started = time.monotonic()
-    with tempfile.TemporaryDirectory() as place:
-        answer, said = pathlib.Path(place) / "answer", pathlib.Path(place) / "said"
+    with tempfile.TemporaryDirectory() as temporary:
+        answer, printed = pathlib.Path(temporary) / "answer", pathlib.Path(temporary) / "printed"
         command = [sys.executable, "-m", "tests.suites.slt", "--one", str(file)]
         command += ["--files", str(folder), "--root", str(root), "--paths", ",".join(paths)]
         command += ["--out", str(out), "--answer", str(answer)]
-        with said.open("wb") as stream:
+        with printed.open("wb") as stream:
             try:
                 code = subprocess.run(
                     command, stdout=stream, stderr=stream, timeout=timeout_s, check=False
@@ -104,7 +104,7 @@ def _run_process(
             except subprocess.TimeoutExpired:
                 failure = f"took longer than {timeout_s:.0f} s"
         if failure:
-            last = said.read_text(errors="replace")[-2000:]
+            last = printed.read_text(errors="replace")[-2000:]
             return FileResult(
                 name, failure=f"{failure}\n{last}", elapsed_s=time.monotonic() - started
             )
@@ -122,10 +122,10 @@ def run_one(
     """Runs one file in this process."""
     name = str(file.relative_to(folder))
     found = FileResult(name)
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as temporary:
 
         def folder_of(side: str) -> pathlib.Path:
-            return make_tree(root, folder, pathlib.Path(place) / side, name)
+            return make_tree(root, folder, pathlib.Path(temporary) / side, name)
 
         found.result = compare(
             parse_records(file),

@@ -265,7 +265,7 @@ class TestConditions:
 
 
 def replace(path, table, **options):
-    """Puts another file in the place of one, as writers do it."""
+    """Replaces a file by another, as writers do it."""
     temporary = path.with_suffix(".tmp")
     pq.write_table(table, temporary, **options)
     os.replace(temporary, path)
@@ -436,8 +436,8 @@ class TestDamage:
         footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
         start, stop = source.choice([(4, footer), (footer, len(data))])
         for _ in range(source.choice([1, 1, 2, 4, 16])):
-            place = source.randrange(start, stop)
-            data[place] = source.choice([source.randrange(256), data[place] ^ 1, 0, 255])
+            position = source.randrange(start, stop)
+            data[position] = source.choice([source.randrange(256), data[position] ^ 1, 0, 255])
         return data
 
     @staticmethod

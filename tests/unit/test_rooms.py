@@ -36,6 +36,16 @@ ORDER = (
 )
 # The same inside `scan/`; its own modules come last.
 SCAN_ORDER = ("memory", "keys", "pruning", "planning", "reading", "top_k")
+# The same in `engine/`, from what a table is to the session; modules on one line are neighbours.
+ENGINE_ORDER = (
+    ("parquet_table", "recovery", "cost", "plan_cache", "watch", "frame"),
+    ("dataset_table",),
+    ("catalog", "shape", "offer", "footer_concurrency", "factory", "session_methods"),
+    ("query", "sibling", "paths"),
+    ("choose", "explain"),
+    ("server",),
+    ("session",),
+)
 # The face of the package: it may import every room. Only the last room may import it.
 FACE = ("__init__", "__main__")
 LEVELS = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
@@ -132,6 +142,23 @@ def order_complaints(path: str, source: str) -> list[str]:
         if not is_allowed:
             complaints.append(f"{path}:{imported.line} imports {imported.module}")
     return complaints
+
+
+def engine_complaints(path: str, source: str) -> list[str]:
+    """Modules of `engine/` import those of lines before them; for types, any."""
+    parts = path.removesuffix(".py").split("/")
+    if parts[0] != "engine" or parts[-1] == "__init__":
+        return []
+    levels = {name: level for level, names in enumerate(ENGINE_ORDER) for name in names}
+    if parts[1] not in levels:
+        return [f"{path} is nowhere in the flow of a query; add {parts[1]!r} to ENGINE_ORDER"]
+    prefix = f"{PACKAGE}.engine."
+    others = [i for i in imports_of(source) if i.module.startswith(prefix) and not i.is_for_types]
+    return [
+        f"{path}:{imported.line} imports {imported.module}"
+        for imported in others
+        if levels[imported.module.removeprefix(prefix).split(".")[0]] >= levels[parts[1]]
+    ]
 
 
 def scan_complaints(path: str, source: str) -> list[str]:
@@ -248,6 +275,7 @@ PACKAGE_RULES = (
     scan_complaints,
     format_complaints,
     format_name_complaints,
+    engine_complaints,
     door_complaints,
     docstring_complaints,
 )
@@ -335,6 +363,19 @@ def test_scan_rule_finds(path, source):
 )
 def test_scan_rule_allows(path, source):
     assert scan_complaints(path, source) == []
+
+
+def test_engine_rule_finds():
+    assert engine_complaints("engine/cost.py", "from lm_datafusion.engine.server import run")
+    assert engine_complaints("engine/paths/late.py", "from lm_datafusion.engine.choose import x")
+    assert engine_complaints("engine/offers.py", "import re")
+
+
+def test_engine_rule_allows():
+    source = "if TYPE_CHECKING:\n    from lm_datafusion.engine.server import QueryServer"
+    assert engine_complaints("engine/frame.py", source) == []
+    source = "from lm_datafusion.engine.paths import late"
+    assert engine_complaints("engine/choose.py", source) == []
 
 
 def test_format_rule_finds():

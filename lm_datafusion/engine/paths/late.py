@@ -17,9 +17,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lm_datafusion.engine.cost import SAMPLE_S, ScanCost, scan_cost
-from lm_datafusion.engine.offer import Declined, Offer, TableAccess, native_access
-from lm_datafusion.engine.paths.one_table import open_dataset, why_not
+from lm_datafusion.engine.cost import PAYS, SHORT_S, ScanCost, scan_cost
+from lm_datafusion.engine.offer import Declined, Offer, TableAccess
 from lm_datafusion.errors import LateError
 
 if TYPE_CHECKING:
@@ -34,51 +33,47 @@ FIRST_RUN = "a short query that runs for the first time: nothing is known of its
 
 
 def offer(query: Query) -> Offer | Declined:
-    """Our scan, for the tables where it pays."""
+    """Our scan, for the tables where it pays; if it pays for none, what it would cost."""
     found = [_access(query, use) for use in query.uses]
-    if all(access.late is None for access, _ in found):
-        reasons = "; ".join(dict.fromkeys(access.reason for access, _ in found))
-        is_guess = any(cost is not None and cost.is_guess for _, cost in found)
+    tables = tuple(access for access, _ in found)
+    costs = [cost for _, cost in found if cost is not None]
+    late = [(access, cost) for access, cost in found if access.late is not None and cost]
+    reasons = "; ".join(dict.fromkeys(a.reason for a in ([a for a, _ in late] or tables)))
+    is_guess = any(cost.is_guess for cost in costs)
+    if not late and (not costs or FIRST_RUN in reasons):
         return Declined(NAME, reasons, is_guess=is_guess)
-    considered = [cost for _, cost in found if cost is not None]
-    costs = [cost for access, cost in found if access.late is not None and cost is not None]
+    counted = [cost for _, cost in late] or costs
     return Offer(
         name=NAME,
-        seconds=sum(cost.late_s for cost in costs),
-        native_s=sum(cost.native_s for cost in costs),
-        reason="; ".join(access.reason for access, _ in found if access.late is not None),
-        tables=tuple(access for access, _ in found),
+        seconds=sum(cost.late_s for cost in counted),
+        native_s=sum(cost.native_s for cost in counted),
+        reason=reasons,
+        tables=tables,
         # A table that is DataFusion's only for a first run may be ours the next time.
-        is_guess=any(cost.is_guess for cost in (costs if not query.is_new else considered)),
+        is_guess=is_guess if query.is_new else any(cost.is_guess for cost in counted),
     )
 
 
 def _access(query: Query, use: TableUse) -> tuple[TableAccess, ScanCost | None]:
     has_choice = use.table.has_native_reader
-    reason = why_not(use) or ("" if use.filters or not has_choice else NO_FILTER)
+    reason = use.why_native or ("" if use.filters or not has_choice else NO_FILTER)
     if reason:
-        return native_access(use, reason), None
+        return TableAccess(use, reason), None
     try:
         if not use.conjuncts and has_choice:
-            return native_access(use, "no filter that our scan can apply"), None
+            return TableAccess(use, "no filter that our scan can apply"), None
         is_auto = use.options.path == "auto" and has_choice
         cost = scan_cost(use, may_sample=is_auto, is_new=query.is_new)
-        if is_auto and query.is_new and cost.is_guess and cost.native_s < SAMPLE_S:
-            return native_access(use, FIRST_RUN), cost
-        if is_auto and not _pays(query, cost):
-            return native_access(use, _words(cost)), cost
-        reason = f"path={use.options.path}" if use.options.path != "auto" else _words(cost)
+        if is_auto and query.is_new and cost.is_guess and cost.native_s < SHORT_S:
+            return TableAccess(use, FIRST_RUN), cost
+        most = DYNAMIC_FILTERS if query.shape.has_dynamic_filters else PAYS
+        if is_auto and cost.late_s > most * cost.native_s:
+            return TableAccess(use, _words(cost)), cost
+        reason = _words(cost) if is_auto else f"path={use.options.path}"
         reason = reason if has_choice else NO_NATIVE_READER
-        late = open_dataset(use)
+        return TableAccess(use, reason, use.open_dataset()), cost
     except LateError as error:
-        return native_access(use, str(error)), None
-    return TableAccess(use=use, path="late", reason=reason, late=late), cost
-
-
-def _pays(query: Query, cost: ScanCost) -> bool:
-    if not query.shape.has_dynamic_filters:
-        return cost.late_pays
-    return cost.late_s <= DYNAMIC_FILTERS * cost.native_s
+        return TableAccess(use, str(error)), None
 
 
 def _words(cost: ScanCost) -> str:

@@ -17,17 +17,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lm_datafusion.engine.cost import ScanCost, column_sizes, scan_cost
-from lm_datafusion.engine.fallible import can_fail
+from lm_datafusion.engine.cost import column_sizes, row_ns, scan_cost
 from lm_datafusion.engine.offer import Declined, Offer, TableAccess
-from lm_datafusion.engine.paths.one_table import offer_for_one_table, open_dataset
-from lm_datafusion.engine.shape import (
-    are_filters_exact,
-    can_fail_below,
-    column_below,
-    limit_of,
-)
+from lm_datafusion.engine.shape import column_below, limit_of
 from lm_datafusion.errors import GaveUpError
+from lm_datafusion.predicate.fallible import can_fail
 from lm_datafusion.predicate.literals import literal_sql, quote_identifier
 from lm_datafusion.selection.values import without_views
 from lm_datafusion.sql import parse_condition
@@ -36,8 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lm_datafusion.dataset import LateDataset
-    from lm_datafusion.engine.parquet_table import TableName
-    from lm_datafusion.engine.query import Query, TableUse
+    from lm_datafusion.engine.query import OneTable, Query
 
 NAME = "some_groups"
 # With more groups than these, the list of keys costs more than it saves.
@@ -54,38 +47,31 @@ FEWEST_KEPT = 0.05
 
 def offer(query: Query) -> Offer | Declined:
     """Our scan, for the rows of some groups."""
-    mismatch = "the query is not some groups of one table, in any order"
-    return offer_for_one_table(NAME, query, _groups, _offer, mismatch)
-
-
-def _offer(query: Query, use: TableUse, wanted: tuple[tuple[str, ...], int]) -> Offer | Declined:
+    found = query.over_one_table("Aggregate", {"Limit", "Projection"})
+    wanted = None if found is None else _groups(query, found)
+    if found is None or wanted is None:
+        return Declined(NAME, "the query is not some groups of one table, in any order")
+    use, (keys, row_count) = found.use, wanted
     cost = scan_cost(use, may_sample=False)
     if cost.kept_share < FEWEST_KEPT:
         return Declined(NAME, "the filters leave few rows to group")
-    late = open_dataset(use)
-    keys, row_count = wanted
+    # Testing the keys of all rows; what comes after is of few.
+    sizes = column_sizes(use, keys)
+    late = use.open_dataset()
     reason = f"any {row_count} groups will do, so rows of others need not be grouped"
     return Offer(
         name=NAME,
-        seconds=_seconds(use, keys, cost),
+        seconds=cost.rows * row_ns(sizes.values()) * 1e-9,
         native_s=cost.native_s + cost.rows * cost.kept_share * GROUP_NS * 1e-9,
         reason=reason,
-        tables=(TableAccess(use=use, path="late", reason=reason, late=late),),
-        prepare=lambda: _rows_of_groups(use.name, late, keys, row_count),
+        tables=(TableAccess(use, reason, late),),
+        prepare=lambda: {use.name: _rows_of_groups(late, keys, row_count)},
         is_guess=cost.is_guess,
         most_rows=int(MOST_SHARE * cost.rows) if query.can_repeat else None,
     )
 
 
-def _seconds(use: TableUse, keys: Sequence[str], cost: ScanCost) -> float:
-    """Testing the keys of all rows; what comes after is of few."""
-    sizes = column_sizes(use, keys)
-    return cost.rows * sum(size.decompress_ns + size.decode_ns for size in sizes.values()) * 1e-9
-
-
-def _rows_of_groups(
-    name: TableName, late: LateDataset, keys: Sequence[str], row_count: int
-) -> dict[TableName, LateDataset]:
+def _rows_of_groups(late: LateDataset, keys: Sequence[str], row_count: int) -> LateDataset:
     """The dataset, narrowed to the rows of some groups.
 
     Raises:
@@ -103,7 +89,7 @@ def _rows_of_groups(
     # One key is enough: its rows hold all rows of their groups.
     key = max(keys, key=lambda name: pc.count_distinct(found.column(name), mode="all").as_py())
     condition = _is_one_of(key, found.column(key))
-    return {name: late.with_conjuncts(parse_condition(condition, late.schema))}
+    return late.with_conjuncts(parse_condition(condition, late.schema))
 
 
 def find_rows(late: LateDataset, keys: Sequence[str]) -> pa.Table:
@@ -120,27 +106,16 @@ def _is_one_of(column: str, values: pa.ChunkedArray) -> str:
     return " OR ".join(tests)
 
 
-def _groups(query: Query, use: TableUse) -> tuple[tuple[str, ...], int] | None:
+def _groups(query: Query, found: OneTable) -> tuple[tuple[str, ...], int] | None:
     """The keys and the number of groups that a query asks for, if it asks for nothing else."""
-    kinds, nodes = query.shape.kinds, query.shape.nodes
-    if kinds.count("Aggregate") != 1 or kinds[-1] != "TableScan":
-        return None
-    index = kinds.index("Aggregate")
-    above, below = kinds[:index], kinds[index + 1 : -1]
-    is_plain = set(above) <= {"Limit", "Projection"} and above.count("Limit") == 1
-    if not is_plain or set(below) - {"SubqueryAlias", "Projection", "Filter"}:
-        return None
-    row_count = limit_of(nodes[kinds.index("Limit")])
-    keys = [column_below(key, nodes[index + 1 :]) for key in nodes[index].group_by_exprs()]
+    limits = [node for node in query.shape.nodes if type(node).__name__ == "Limit"]
+    row_count = limit_of(limits[0]) if len(limits) == 1 else 0
+    keys = [column_below(key, found.below) for key in found.node.group_by_exprs()]
     columns = tuple(key for key in keys if key is not None)
-    schema = use.table.schema
-    is_listable = bool(keys) and len(columns) == len(keys)
+    schema = found.use.table.schema
+    is_listable = len(columns) == len(keys) > 0
     is_listable = is_listable and all(_can_be_listed(schema.field(c).type) for c in columns)
-    if not is_listable or not 0 < row_count <= MOST_GROUPS:
-        return None
-    if not are_filters_exact(nodes, use.table.printed_names, schema):
-        return None
-    if can_fail_below(nodes[index + 1 :], schema) or _can_fail(nodes[index], schema):
+    if not is_listable or not 0 < row_count <= MOST_GROUPS or _can_fail(found.node, schema):
         return None
     return columns, row_count
 

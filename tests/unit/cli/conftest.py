@@ -33,7 +33,7 @@ def many_rows(tmp_path_factory):
 
 @pytest.fixture
 def listening():
-    """A process that was started in the background may have been told to ignore interrupts."""
+    """A process that was started in the background may ignore interrupts."""
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, previous)

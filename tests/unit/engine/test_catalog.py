@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+import time
+
 import datafusion
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import lm_datafusion as lm
-from lm_datafusion.engine.catalog import SessionCatalog, parse_name
+from lm_datafusion.engine.catalog import SessionCatalog
 
 
 @pytest.fixture
 def path(tmp_path):
     pq.write_table(pa.table({"a": range(10)}), tmp_path / "a.parquet")
     return str(tmp_path / "a.parquet")
-
-
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("t", ("t",)),
-        ("Log", ("log",)),
-        ('"Log"', ("Log",)),
-        ("other.T2", ("other", "t2")),
-        ('c."S x".t', ("c", "S x", "t")),
-        ('"a""b"', ('a"b',)),
-        ("two words", ("two words",)),
-        ("a.b.c.d", ("a.b.c.d",)),
-    ],
-)
-def test_names_are_read_as_datafusion_reads_them(text, name):
-    assert parse_name(text) == name
 
 
 @pytest.mark.parametrize("name", ["Log", '"Log"', "other.t", "datafusion.other.T"])
@@ -74,3 +61,42 @@ def test_what_is_no_parquet_table_is_none(path):
     catalog = SessionCatalog(context)
     assert catalog.parquet_table(("memory",)) is None
     assert catalog.parquet_table(("missing",)) is None
+
+
+class _Frame:
+    df = None
+
+
+@pytest.fixture
+def quick_switches():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("quick_switches")
+def test_frames_may_come_while_the_catalog_changes():
+    catalog = SessionCatalog(datafusion.SessionContext())
+    until, errors = time.monotonic() + 0.5, []
+
+    def add():
+        kept = []
+        while time.monotonic() < until:
+            kept.append(_Frame())
+            catalog.plan_before_changes(kept[-1])
+
+    def change():
+        try:
+            while time.monotonic() < until:
+                with catalog.changing():
+                    pass
+        except RuntimeError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run) for run in (add, add, change)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []

@@ -9,6 +9,7 @@ import pytest
 
 import lm_datafusion as lm
 from lm_datafusion.engine import choose as module
+from lm_datafusion.engine import query as query_module
 from lm_datafusion.engine.choose import choose
 from lm_datafusion.engine.offer import Declined, Offer, TableAccess
 from lm_datafusion.engine.query import Query, TableUse
@@ -32,7 +33,7 @@ def choice_of(session, monkeypatch):
     def make(query, *offers, path="auto", is_new=False):
         catalog = session._catalog
         frame = session.sql(query).native
-        shape = QueryShape(frame.logical_plan(), frame.optimized_logical_plan())
+        shape = QueryShape.of(frame)
         uses = [
             TableUse(
                 table=catalog.parquet_table(name),
@@ -45,7 +46,7 @@ def choice_of(session, monkeypatch):
         ]
 
         def offered(name, seconds, native_s, is_guess):
-            access = TableAccess(use=uses[0], path="late", reason=name, late=object())
+            access = TableAccess(uses[0], name, late=object())
             return Offer(
                 name=name,
                 seconds=seconds,
@@ -55,9 +56,10 @@ def choice_of(session, monkeypatch):
                 is_guess=is_guess,
             )
 
-        made = [lambda _, o=o: offered(*o) for o in offers]
-        declining = [lambda _: Declined("other", "it cannot", is_guess=True)]
-        monkeypatch.setattr(module, "_PATHS", (*made, *declining))
+        made = {o[0]: lambda _, o=o: offered(*o) for o in offers}
+        declining = {"other": lambda _: Declined("other", "it cannot", is_guess=True)}
+        monkeypatch.setattr(module, "_PATHS", made | declining)
+        monkeypatch.setattr(query_module, "SMALL_BYTES", 0)
         return choose(Query(shape, tuple(uses), is_new=is_new), catalog)
 
     return make

@@ -50,7 +50,7 @@ def use_of(session):
 
     def make(query):
         frame = session.sql(query).native
-        shape = QueryShape(frame.logical_plan(), frame.optimized_logical_plan())
+        shape = QueryShape.of(frame)
         return TableUse(
             table=catalog.parquet_table(("t",)),
             alias="t",

@@ -60,8 +60,8 @@ def test_options_are_those_of_scans(plain, path):
     ],
 )
 def test_what_is_not_understood_is_an_error(plain, path, rest, message):
-    place = f"LOCATION '{path}'"
-    statement = f"CREATE EXTERNAL TABLE t {rest.format(place)}"
+    location = f"LOCATION '{path}'"
+    statement = f"CREATE EXTERNAL TABLE t {rest.format(location)}"
     with pytest.raises(Exception, match=message):
         plain.sql(statement)
 

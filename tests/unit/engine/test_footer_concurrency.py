@@ -9,6 +9,7 @@ import pytest
 from datafusion import SessionConfig, udf
 
 import lm_datafusion as lm
+from lm_datafusion.engine.catalog import SessionCatalog
 from lm_datafusion.engine.footer_concurrency import with_footer_concurrency
 
 AT_A_TIME = "datafusion.execution.meta_fetch_concurrency"
@@ -38,7 +39,7 @@ def at_a_time(context):
 @pytest.mark.parametrize("form", ["{}", "{}/", "{}/*.parquet", "file://{}/"])
 def test_no_more_at_a_time_than_cores(folder, form):
     context = session()
-    other = with_footer_concurrency(context, form.format(folder))
+    other = with_footer_concurrency(SessionCatalog(context), form.format(folder))
     assert at_a_time(other) == 3
     assert at_a_time(context) == 32
     other.register_parquet("t", form.format(folder))
@@ -47,18 +48,18 @@ def test_no_more_at_a_time_than_cores(folder, form):
 
 def test_fewer_stay_fewer(folder):
     context = session(at_a_time=2)
-    assert with_footer_concurrency(context, folder) is context
+    assert with_footer_concurrency(SessionCatalog(context), folder) is context
 
 
-@pytest.mark.parametrize("place", ["s3://bucket/data/", "https://host/data/"])
-def test_files_elsewhere_are_read_many_at_a_time(place):
+@pytest.mark.parametrize("url", ["s3://bucket/data/", "https://host/data/"])
+def test_files_elsewhere_are_read_many_at_a_time(url):
     context = session()
-    assert with_footer_concurrency(context, place) is context
+    assert with_footer_concurrency(SessionCatalog(context), url) is context
 
 
 def test_one_file_needs_no_care(folder):
     context = session()
-    assert with_footer_concurrency(context, folder / "0.parquet") is context
+    assert with_footer_concurrency(SessionCatalog(context), folder / "0.parquet") is context
 
 
 @pytest.mark.parametrize("method", ["register_parquet", "register_listing_table"])
@@ -81,7 +82,7 @@ def test_methods_that_look_into_files(folder, method, monkeypatch):
 
 
 def test_functions_of_the_session_stay(folder):
-    # DataFusion makes `now` anew in a session where a setting changes.
+    # DataFusion makes `now` again in a session where a setting changes.
     context = session(lm.SessionContext)
     clock = udf(lambda: pa.array([1]), [], pa.int64(), "stable", name="now")
     context.register_udf(clock)

@@ -11,7 +11,7 @@ KEY = ("SELECT 1", None)
 
 
 def planned():
-    return PlannedQuery(offer=None, frame=None, shape=None)
+    return PlannedQuery(offer=None, frame=None)
 
 
 def test_a_plan_is_used_by_one_run_at_a_time():

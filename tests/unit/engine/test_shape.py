@@ -26,7 +26,7 @@ def session(tmp_path_factory):
 def shape_of(session):
     def make(query):
         frame = session.sql(query)
-        return QueryShape(frame.logical_plan(), frame.optimized_logical_plan())
+        return QueryShape.of(frame)
 
     return make
 

@@ -161,7 +161,7 @@ def check_selections(chunk, expected, rng, given=None):
     for kind in ROW_KINDS:
         rows = some_rows(rng, chunk.row_count, kind)
         same(chunk.read(rows, given=given), taken(expected, rows))
-        # Again in parts, of which one often begins in the page where another ended.
+        # Again in parts: one often begins in the page where another ended.
         cuts = np.sort(rng.integers(0, chunk.row_count + 1, 6)).tolist()
         for start, stop in itertools.pairwise([0, *cuts, chunk.row_count]):
             if rows is None:

@@ -345,7 +345,7 @@ def delta_body(first, least, gaps, width, *, block=128, minis=4, is_padded=True,
         out += zigzag(least) + bytes([width]) * minis
         for at in range(start, min(len(gaps), start + block), size):
             part = gaps[at : min(at + size, start + block)]
-            bits = sum(gap << place * width for place, gap in enumerate(part))
+            bits = sum(gap << index * width for index, gap in enumerate(part))
             padded = size * width // 8
             is_last = at + size >= len(gaps)
             length = padded if is_padded or not is_last else (len(part) * width + 7) // 8

@@ -36,7 +36,7 @@ GE = 5
 
 
 def v1_page(body: bytes, count: int, *, encoding: int = PLAIN, size: int | None = None) -> bytes:
-    """A V1 data page; `size` is what its body is said to decompress to."""
+    """A V1 data page; `size` is what its header claims the body decompresses to."""
     fields = {1: (Kind.I32, count), 2: (Kind.I32, encoding), 3: (Kind.I32, RLE), 4: (Kind.I32, RLE)}
     sizes = {2: (Kind.I32, len(body) if size is None else size), 3: (Kind.I32, len(body))}
     return write_typed({1: (Kind.I32, 0), **sizes, 5: (Kind.STRUCT, fields)}) + body

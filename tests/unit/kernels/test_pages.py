@@ -108,14 +108,14 @@ def mutations(data, count, rng):
     for _ in range(count):
         changed = bytearray(data)
         for _ in range(rng.randint(1, 3)):
-            place = rng.randrange(len(changed))
+            position = rng.randrange(len(changed))
             kind = rng.random()
             if kind < 0.6:
-                changed[place] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
+                changed[position] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
             elif kind < 0.8:
-                changed.insert(place, rng.randrange(256))
+                changed.insert(position, rng.randrange(256))
             elif len(changed) > 1:
-                del changed[place]
+                del changed[position]
         yield bytes(changed)
 
 

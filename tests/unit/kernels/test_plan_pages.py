@@ -18,8 +18,8 @@ def in_numpy(offsets, sizes, first_rows, row_count, rows, kept_page):
         if any(first <= row < end for row in rows)
     ]
     starts, at, bytes_wanted = [], 0, []
-    for place, page in enumerate(numbers):
-        if place == 0 and page == kept_page:
+    for index, page in enumerate(numbers):
+        if index == 0 and page == kept_page:
             starts.append(-1)
         else:
             starts.append(at)

@@ -1,4 +1,4 @@
-"""EXPLAIN is told from other statements."""
+"""EXPLAIN is distinguished from other statements."""
 
 from __future__ import annotations
 

@@ -44,14 +44,14 @@ def with_nan_counts(data, counts, bounds=None):
     """The file with a NaN count per row group, and with new bounds where some are given."""
 
     def change(footer):
-        for place, (chunk, count) in enumerate(zip(chunks_of(footer, 0), counts, strict=True)):
+        for index, (chunk, count) in enumerate(zip(chunks_of(footer, 0), counts, strict=True)):
             statistics = chunk[12][1]
             if count is not None:
                 statistics[9] = (Kind.I64, count)
             if bounds is not None:
                 for field in (1, 2, 5, 6):
                     statistics.pop(field, None)
-                lower, upper = bounds[place]
+                lower, upper = bounds[index]
                 if lower is not None:
                     statistics[6], statistics[5] = (Kind.BINARY, lower), (Kind.BINARY, upper)
 

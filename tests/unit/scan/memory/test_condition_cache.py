@@ -162,7 +162,7 @@ def test_threads_leave_it_whole():
                 cache.put(version, keys(text), turn % 7, rows(seed), limit_bytes=9_000)
                 for _, groups in cache.find(version, keys(*"abcdefgh")):
                     assert all(packed.row_count == 1 for packed in list(groups.values()))
-        except Exception as error:  # noqa: BLE001 told by the test's own thread
+        except Exception as error:  # noqa: BLE001 raised by the test's own thread
             errors.append(error)
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(1, 6)]

@@ -127,6 +127,6 @@ def test_fragments_are_judged_with_their_dataset(folder, judged):
     assert len(judged) == 1
     assert sum(fragment.count_rows() for fragment in fragments) == 23
     assert len(judged) == 1
-    # Asked for something else, they are judged anew.
+    # Asked for something else, they are judged again.
     assert sum(fragment.count_rows("x < 9") for fragment in fragments) == 2
     assert len(judged) > 1

@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 from datafusion import SessionContext
 
-from lm_datafusion.engine.conjuncts import to_conjuncts, to_sql
 from lm_datafusion.engine.shape import planned_scans
+from lm_datafusion.predicate.pushed_filters import to_conjuncts, to_sql
 
 SCHEMA = pa.schema(
     [("a", pa.int64()), ("b", pa.float64()), ("c", pa.string_view()), ("d", pa.date32())]

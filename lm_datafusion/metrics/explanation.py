@@ -1,40 +1,18 @@
 """What a query will read, in which order, and why: before it runs.
 
-In: a choice. Out: text for people, dicts for programs: per table what will be read, and what every
-access path offered.
+In: what a session finds out about each Parquet table, and what access paths offer. Out: text for
+people, dicts for programs.
 
-Invariant: explaining reads footers, indexes, and a few pages where the share of rows that a filter
-keeps decides (`scan.sampling`); it runs nothing.
+Invariant: a value, and how it is written; finding it out is up to the engine.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lm_datafusion.engine.plan_text import (
-    byte_size,
-    counted,
-    listed,
-    percent,
-    readable,
-    wrapped,
-)
-from lm_datafusion.errors import LateError
-from lm_datafusion.metrics import ScanMetrics
-from lm_datafusion.plan import ScanRequest
-from lm_datafusion.scan import known_steps, load_facts, plan_scan
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lm_datafusion.engine.choose import Choice
-    from lm_datafusion.engine.offer import TableAccess
-    from lm_datafusion.engine.parquet_table import TableName
-    from lm_datafusion.options import ScanOptions
-    from lm_datafusion.plan import RowGroupTask, Table
+from lm_datafusion.metrics.plan_text import byte_size, counted, listed, percent, readable, wrapped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,103 +164,3 @@ class ScanExplanation:
         if len(self.paths) > 1:
             lines += ["paths", *map(str, self.paths)]
         return "\n".join(lines)
-
-
-def explain_choice(
-    choice: Choice, columns: Mapping[TableName, tuple[str, ...]] | None = None
-) -> ScanExplanation:
-    """What a query will do.
-
-    Args:
-        choice: What was offered.
-        columns: What is read of tables, where that is less than DataFusion's own plan reads.
-    """
-    offered = [
-        PathPlan(name=o.name, seconds=o.seconds, reason=o.reason, is_chosen=o is choice.best)
-        for o in choice.offers
-    ]
-    declined = [PathPlan(name=d.name, seconds=None, reason=d.reason) for d in choice.declined]
-    return ScanExplanation(
-        tuple(
-            _explain_table(access, (columns or {}).get(access.use.name, access.use.columns))
-            for access in choice.best.tables
-        ),
-        (*offered, *declined),
-    )
-
-
-def _explain_table(access: TableAccess, columns: tuple[str, ...]) -> ReferencePlan:
-    use = access.use
-    known: dict[str, Any] = {
-        "table": use.alias,
-        "path": access.path,
-        "reason": access.reason,
-        "files": len(use.table.files),
-        "bytes_total": use.table.size_bytes,
-        "columns": columns,
-    }
-    try:
-        return ReferencePlan(**known | _read_plan(access, columns))
-    except LateError:
-        # A file that only DataFusion can say something about.
-        return ReferencePlan(**known)
-
-
-def _read_plan(access: TableAccess, columns: tuple[str, ...]) -> dict[str, Any]:
-    metrics = ScanMetrics()
-    use, late = access.use, access.late
-    table, options = use.table.as_table(), use.options
-    extent = None if late is None else late.extent
-    request = ScanRequest(
-        conjuncts=use.conjuncts,
-        columns=columns,
-        first=None if extent is None else extent.first,
-        limit=None if extent is None else extent.limit,
-        is_any_order=extent is not None and extent.is_any_order,
-    )
-    plan = plan_scan(table, request, options, metrics)
-    measured = known_steps(plan)
-    report = metrics.report()
-    sizes = [_column_bytes(task, table, options) for task in plan.tasks]
-
-    def size(names: tuple[str, ...]) -> int:
-        return sum(by_name.get(name, 0) for by_name in sizes for name in set(names))
-
-    filters, kept = [], 1.0
-    seen: set[str] = set()
-    for step in plan.row_filter.steps:
-        seen.update(step.conjunct.columns)
-        found = measured.get(step.index)
-        share = step.selectivity if found is None else found.kept_share
-        kept *= share
-        filters.append(
-            FilterPlan(
-                predicate=str(step.conjunct),
-                rows_share=share,
-                bytes=size(step.conjunct.columns),
-            )
-        )
-    rest = tuple(name for name in columns if name not in seen)
-    rows_left = sum(task.access.row_count for task in plan.tasks)
-    return {
-        "filters": tuple(filters),
-        "columns": columns,
-        "columns_bytes": size(rest),
-        "row_groups_total": report.row_groups_total,
-        "row_groups_left": len(plan.tasks),
-        "rows_total": report.rows_total,
-        "rows_left": rows_left,
-        "rows_estimated": math.ceil(rows_left * kept),
-        "bytes_estimated": size((*seen, *rest)),
-        "mechanism": report.mechanism,
-        "order": report.order,
-    }
-
-
-def _column_bytes(task: RowGroupTask, table: Table, options: ScanOptions) -> dict[str, int]:
-    """Compressed bytes of the columns in play in one row group, by name."""
-    facts = load_facts(table.storage, task.file.version.path, options)
-    return {
-        name: sum(chunk.stored_bytes for chunk in facts.chunks_of(task.access.row_group, column))
-        for name, column in task.file.columns.items()
-    }

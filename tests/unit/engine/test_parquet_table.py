@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lm_datafusion.engine.listing import ListedFile, scanned_files
+from lm_datafusion.engine.parquet_table import ListedFile, scanned_files
 
 
 def write(path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lm_datafusion.engine.plan_text import byte_size, counted, listed, percent, readable, wrapped
+from lm_datafusion.metrics.plan_text import byte_size, counted, listed, percent, readable, wrapped
 
 
 @pytest.mark.parametrize(
