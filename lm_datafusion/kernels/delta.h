@@ -75,6 +75,13 @@ static int lm_delta_open(lm_delta *d, const uint8_t *p, const uint8_t *end, int6
     return LM_OK;
 }
 
+/* Whether bytes are a sequence of no values. */
+static int lm_delta_empty(const uint8_t *p, const uint8_t *end)
+{
+    lm_delta d;
+    return lm_delta_open(&d, p, end, 0);
+}
+
 /* The value at a bit; its last bit is inside [p, p + there). */
 LM_INLINE uint64_t lm_delta_bits(const uint8_t *p, int64_t there, uint64_t bit, int width)
 {

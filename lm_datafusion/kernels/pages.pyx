@@ -34,6 +34,7 @@ cdef extern from "crc32.h":
 
 cdef extern from "delta.h":
     int LM_SLACK
+    int lm_delta_empty(const uint8_t*, const uint8_t*) nogil
     int lm_delta_numbers(const uint8_t*, const uint8_t*, int64_t, int64_t, uint8_t*) nogil
     int lm_delta_lengths(const uint8_t**, const uint8_t*, int64_t, uint32_t*, int64_t*) nogil
     void lm_delta_texts(const uint8_t*, const uint8_t*, const uint32_t*, int64_t, uint8_t*) nogil
@@ -516,7 +517,9 @@ cdef class PageReader:
         if n > LARGEST_UNPACKED // max(4, width):
             raise UnsupportedPageError("more values than are unpacked at once", page)
         if n == 0:
-            size = 0  # whatever the page holds
+            # Some writers leave the header out.
+            if encoding != BYTE_STREAM_SPLIT and data < end and lm_delta_empty(data, end):
+                raise UnsupportedPageError("no values, and more than the header of none", page)
         elif encoding == DELTA_BINARY_PACKED:
             size = n * width
         elif encoding == BYTE_STREAM_SPLIT:

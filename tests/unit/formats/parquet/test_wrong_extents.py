@@ -104,3 +104,17 @@ def test_a_page_of_lists_with_a_row_too_many_is_corrupt(tmp_path, condition):
     data[levels] = 0b10101000
     with pytest.raises(CorruptFileError, match="more than the 400 rows"):
         lm.dataset(saved(tmp_path, bytes(data))).to_table(filter=condition)
+
+
+def test_a_page_without_values_has_a_header_of_none(tmp_path):
+    nulls = pa.array([None] * ROWS, pa.int64())
+    data = bytearray(file_of(nulls, column_encoding={"c": "DELTA_BINARY_PACKED"}))
+    assert lm.dataset(saved(tmp_path, bytes(data))).to_table()["c"].null_count == ROWS
+    start = metadata_of(bytes(data)).row_group(0).column(0).data_page_offset
+    header = parse_page_header(bytes(data), start)
+    body = start + header.header_bytes
+    values = body + 4 + int.from_bytes(data[body : body + 4], "little")
+    assert data[values + 2] != 0  # mini-blocks of a block, behind a block's size of two bytes
+    data[values + 2] = 0
+    with pytest.raises(CorruptFileError, match=r"t\.parquet"):
+        lm.dataset(saved(tmp_path, bytes(data))).to_table()
