@@ -1,4 +1,4 @@
-"""Makes Parquet files with rows like those of ClickBench's `hits`, on Spark.
+"""Makes Parquet or ORC files with rows like those of ClickBench's `hits`, on Spark.
 
 The same (rows, seed) always gives the same data, whatever the files, cores and layout. A job
 that was interrupted goes on where it was when the same command is given again. The folder gets
@@ -24,7 +24,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from clickbench.layout import LAYOUTS, write_file
+from clickbench.layout import LAYOUTS, file_suffix, write_file
 from clickbench.manifest import FileEntry, ManifestError, Workplace, file_checksum
 from clickbench.model.plan import BLOCK_ROWS, MODEL_VERSION, make_plan
 from clickbench.progress import INTERRUPTED, Progress
@@ -63,7 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", required=True, metavar="DIR", help="folder for the files")
     parser.add_argument(
         "--layout", choices=LAYOUTS, default="clickbench",
-        help="clickbench: like the public files; tuned: what we recommend (default: %(default)s)",
+        help="clickbench: like the public files; tuned: what we recommend; orc: as ORC"
+        " (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="default: %(default)s")
     parser.add_argument(
@@ -150,8 +151,9 @@ def plan_files(rows: int, folder: str, *, layout: str, seed: int, files: int) ->
     files = max(min(files, blocks), 1)
     borders = [number * blocks // files for number in range(files + 1)]
     digits = max(len(str(files - 1)), 3)
+    suffix = file_suffix(layout)
     return [
-        FileTask(folder, f"hits_{number:0{digits}}.parquet", rows, seed, layout, first, last)
+        FileTask(folder, f"hits_{number:0{digits}}{suffix}", rows, seed, layout, first, last)
         for number, (first, last) in enumerate(itertools.pairwise(borders))
     ]
 

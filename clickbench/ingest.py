@@ -31,7 +31,7 @@ from clickbench.conform import (
     conform_batch,
     conform_text,
 )
-from clickbench.layout import LAYOUTS, write_file
+from clickbench.layout import LAYOUTS, file_suffix, write_file
 from clickbench.manifest import FileEntry, ManifestError, Workplace, file_checksum
 from clickbench.progress import INTERRUPTED, Progress
 from clickbench.schema import SCHEMA
@@ -157,7 +157,7 @@ def _plan(workplace: Workplace, sources: list[str], layout: str, cores: int) -> 
     return [
         IngestTask(
             workplace.folder,
-            f"hits_{number:03}.parquet",
+            f"hits_{number:03}{file_suffix(layout)}",
             f"_rejected_{number:03}.jsonl",
             layout,
             piece,

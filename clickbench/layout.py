@@ -1,4 +1,4 @@
-"""Parquet files in one of two layouts, written by pyarrow row group by row group.
+"""Files in one of three layouts, written by pyarrow; Parquet row group by row group.
 
 In: Arrow tables of consecutive rows. Out: a file. Rows are buffered until a row group is full.
 
@@ -29,6 +29,8 @@ no Arrow schema in the footer.
   enough for dictionaries.
 - No sorting columns in the footer: the rows are nearly in order, and that is not in order.
 
+`orc` is not Parquet but ORC; see `orc_layout`.
+
 Invariant: the rows of the file are the rows given, in order, whatever their cut into tables.
 """
 
@@ -42,6 +44,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from clickbench.orc_layout import OrcLayoutWriter
 from clickbench.schema import SCHEMA
 
 if TYPE_CHECKING:
@@ -59,7 +62,12 @@ _HARDLY_REPEATED = {
     "URL", "Title", "Referer", "OriginalURL",
 }  # fmt: skip
 
-LAYOUTS = ("clickbench", "tuned")
+LAYOUTS = ("clickbench", "tuned", "orc")
+
+
+def file_suffix(layout: str) -> str:
+    """How names of files in a layout end."""
+    return ".orc" if layout == "orc" else ".parquet"
 
 
 def group_sizes(layout: str) -> Iterator[int]:
@@ -152,6 +160,12 @@ class LayoutWriter:
         self._rows -= rows
 
 
+def _open_writer(path: str, layout: str) -> LayoutWriter | OrcLayoutWriter:
+    if layout == "orc":
+        return OrcLayoutWriter(path, [*_BLOOM_DISTINCT])
+    return LayoutWriter(path, layout)
+
+
 def write_file(tables: Iterator[pa.Table], path: str, layout: str) -> None:
     """Writes all tables to a file, which appears under its name only when it is complete.
 
@@ -159,7 +173,7 @@ def write_file(tables: Iterator[pa.Table], path: str, layout: str) -> None:
     cannot get in the way of the one that replaces it.
     """
     waiting = f"{path}.{os.getpid()}-{secrets.token_hex(4)}.writing"
-    with LayoutWriter(waiting, layout) as writer:
+    with _open_writer(waiting, layout) as writer:
         for table in tables:
             writer.write(table)
     os.replace(waiting, path)

@@ -17,6 +17,7 @@ import platform
 from typing import Any
 
 import pyarrow.parquet as pq
+from pyarrow import orc
 
 import lm_datafusion
 
@@ -26,25 +27,31 @@ _PACKAGES = {
     "duckdb": ("duckdb",),
     "polars": ("polars",),
     "spark": ("pyspark",),
+    "pyarrow": ("pyarrow", "datafusion"),
 }
 
 
 class DataError(ValueError):
-    """A folder without Parquet files, or with others than before."""
+    """A folder without data files, or with others than before."""
 
 
 def find_files(folder: str) -> tuple[str, ...]:
-    """The Parquet files of a folder, or the one file that was named, as absolute paths.
+    """The Parquet or ORC files of a folder, or the one file that was named, as absolute paths.
 
     Raises:
         DataError: There are none.
     """
     if os.path.isfile(folder):
         return (os.path.abspath(folder),)
-    files = sorted(glob.glob(os.path.join(glob.escape(os.path.abspath(folder)), "*.parquet")))
-    if not files:
-        raise DataError(f"{folder}: no *.parquet there; `python -m clickbench generate` makes some")
-    return tuple(files)
+    root = glob.escape(os.path.abspath(folder))
+    found = [sorted(glob.glob(os.path.join(root, f"*{suffix}"))) for suffix in (".parquet", ".orc")]
+    if not any(found):
+        raise DataError(
+            f"{folder}: no *.parquet and no *.orc there; `python -m clickbench generate` makes some"
+        )
+    if all(found):
+        raise DataError(f"{folder}: both Parquet and ORC, such as {found[0][0]} and {found[1][0]}")
+    return tuple(found[0] or found[1])
 
 
 def fingerprint(files: tuple[str, ...]) -> str:
@@ -86,7 +93,7 @@ def versions(words: tuple[str, ...]) -> dict[str, str]:
 
 def machine_facts(files: tuple[str, ...]) -> dict[str, Any]:
     """What a reader wants to know of the machine and the data."""
-    metadata = [pq.read_metadata(file) for file in files]
+    counts = [_row_counts(file) for file in files]
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -95,10 +102,19 @@ def machine_facts(files: tuple[str, ...]) -> dict[str, Any]:
         "python": platform.python_version(),
         "files": len(files),
         "bytes": sum(os.path.getsize(file) for file in files),
-        "rows": sum(found.num_rows for found in metadata),
-        "row_groups": sum(found.num_row_groups for found in metadata),
+        "rows": sum(rows for rows, _ in counts),
+        "row_groups": sum(row_groups for _, row_groups in counts),
         "manifest": _manifest(files),
     }
+
+
+def _row_counts(path: str) -> tuple[int, int]:
+    """The rows of a file, and its row groups or stripes."""
+    if path.endswith(".orc"):
+        found = orc.ORCFile(path)
+        return found.nrows, found.nstripes
+    metadata = pq.read_metadata(path)
+    return metadata.num_rows, metadata.num_row_groups
 
 
 def _manifest(files: tuple[str, ...]) -> Any:

@@ -114,10 +114,11 @@ class Workplace:
                 "Give those again, or another folder."
             )
         if before is None:
-            others = [name for name in os.listdir(self.folder) if name.endswith(".parquet")]
+            kinds = (".parquet", ".orc")
+            others = [name for name in os.listdir(self.folder) if name.endswith(kinds)]
             if others:
                 raise ManifestError(
-                    f"{self.folder} has Parquet files, such as {others[0]}, but no manifest. "
+                    f"{self.folder} has data files, such as {others[0]}, but no manifest. "
                     "Give another folder."
                 )
             write_json(self.work(_PARAMETERS), parameters)

@@ -12,7 +12,8 @@ was the most up to then, give each query processes of its own with --restart.
 Engines: datafusion; datafusion-pushdown (pushdown_filters and reorder_filters on); lm
 (lm_datafusion.SessionContext without a condition cache; lm:late and so on force a path,
 lm:remember remembers conditions, lm:dataset registers lm_datafusion.dataset); duckdb; polars;
-spark.
+spark; pyarrow (pyarrow.dataset in DataFusion). Over ORC files: lm, spark, pyarrow and duckdb, which
+reads them as PyArrow does.
 
 Example: python -m clickbench run --data data/hits --engines datafusion,lm --queries 20-26
 --repeat 9 --out results.json
@@ -38,7 +39,9 @@ _ENGINES = "datafusion,datafusion-pushdown,lm,duckdb,polars,spark"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the words of this command."""
-    parser.add_argument("--data", required=True, metavar="DIR", help="folder of hits Parquet files")
+    parser.add_argument(
+        "--data", required=True, metavar="DIR", help="folder of hits files, Parquet or ORC"
+    )
     parser.add_argument(
         "--engines",
         default=_ENGINES,

@@ -22,6 +22,7 @@ ENGINES = {
     "duckdb": "DuckDB",
     "polars": "Polars, through its SQLContext",
     "spark": "Spark SQL through PySpark, in local mode",
+    "pyarrow": "pyarrow.dataset in DataFusion",
 }
 
 
@@ -60,6 +61,10 @@ def make_engine(word: str) -> Engine:
         from clickbench.engines.spark_engine import Spark
 
         return Spark()
+    if name == "pyarrow":
+        from clickbench.engines.pyarrow_engine import PyArrow
+
+        return PyArrow()
     from clickbench.engines.datafusion_engine import DataFusion, LateDataFusion
 
     if name == "lm":

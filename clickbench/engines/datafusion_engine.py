@@ -16,7 +16,7 @@ import datafusion
 import pyarrow as pa
 
 import lm_datafusion
-from clickbench.engines.engine import EngineError
+from clickbench.engines.engine import EngineError, is_orc, refuse_orc
 from clickbench.queries import load_view
 from lm_datafusion.options import AccessPath
 
@@ -59,6 +59,7 @@ class DataFusion:
 
     def open(self, files: Sequence[str], threads: int) -> None:
         """Makes the session and the view."""
+        refuse_orc(files, "DataFusion")
         self._context = datafusion.SessionContext(_config(threads, self._pushdown))
         self._context.register_parquet("hits_raw", _location(files))
         self._context.sql(load_view())
@@ -116,7 +117,10 @@ class LateDataFusion:
         if not self._remembers:
             options = options.with_changes(condition_cache_bytes=0)
         self._context = lm_datafusion.SessionContext(_config(threads, "false"), options=options)
-        self._context.register_parquet("hits_raw", _location(files))
+        if is_orc(files):
+            self._context.register_orc("hits_raw", list(files))
+        else:
+            self._context.register_parquet("hits_raw", _location(files))
         self._context.sql(load_view())
 
     def run(self, sql: str) -> pa.Table:
@@ -129,6 +133,8 @@ class LateDataFusion:
         # A dataset keeps the reports of earlier queries, too; a session those of the last one.
         old = {id(report) for report in self._seen}
         reports = [report for report in self._reports() if id(report) not in old]
+        if is_orc(self._files):
+            return _summed(reports) if reports else {}
         if not reports:
             return self._read_by_datafusion(sql)
         paths = {report.path for report in reports}

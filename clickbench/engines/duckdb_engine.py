@@ -1,6 +1,6 @@
-"""DuckDB over Parquet files.
+"""DuckDB over Parquet files, or over ORC files as PyArrow reads them.
 
-In: Parquet files, SQL. Out: Arrow tables. The view is that of ClickBench's entry for DuckDB, with
+In: files, SQL. Out: Arrow tables. The view is that of ClickBench's entry for DuckDB, with
 `EventDate` moved to the end, where every engine has it.
 """
 
@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import pyarrow.dataset as ds
 
 from clickbench.dialects import translate
+from clickbench.engines.engine import is_orc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,10 +30,14 @@ class DuckDB:
         """Makes the database and the view."""
         self._connection = duckdb.connect(config={"threads": threads})
         names = ", ".join(f"'{name.replace(chr(39), chr(39) * 2)}'" for name in files)
+        source = f"read_parquet([{names}], binary_as_string = true)"
+        if is_orc(files):
+            source = "hits_files"
+            self._connection.register(source, ds.dataset(list(files), format="orc"))
         self._connection.execute(
-            'CREATE VIEW hits AS SELECT * EXCLUDE ("EventDate"),'
+            'CREATE TEMP VIEW hits AS SELECT * EXCLUDE ("EventDate"),'
             ' make_date(CAST("EventDate" AS INTEGER)) AS "EventDate"'
-            f" FROM read_parquet([{names}], binary_as_string = true)"
+            f" FROM {source}"
         )
 
     def run(self, sql: str) -> pa.Table:

@@ -1,6 +1,6 @@
 """What an engine is to the runner, and what `hits` means to all of them.
 
-In: Parquet files and a number of threads. Out: per query an Arrow table, and what was pruned.
+In: Parquet or ORC files, a number of threads. Out: per query an Arrow table, and what was pruned.
 
 Every engine sees the table as ClickBench's entry for DataFusion does: all columns of the files but
 `EventDate`, then `EventDate` as a date (the files have days since 1970). `SELECT *` therefore has
@@ -21,6 +21,21 @@ if TYPE_CHECKING:
 
 class EngineError(ValueError):
     """An engine that is not known, or cannot be started."""
+
+
+def is_orc(files: Sequence[str]) -> bool:
+    """Whether files are ORC; those of a run are of one format."""
+    return files[0].endswith(".orc")
+
+
+def refuse_orc(files: Sequence[str], name: str) -> None:
+    """For engines that read Parquet only.
+
+    Raises:
+        EngineError: The files are ORC.
+    """
+    if is_orc(files):
+        raise EngineError(f"{name} does not read ORC; lm, spark, pyarrow and duckdb do")
 
 
 class Engine(Protocol):

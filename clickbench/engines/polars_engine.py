@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from clickbench.dialects import translate
-from clickbench.engines.engine import EngineError
+from clickbench.engines.engine import EngineError, refuse_orc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +29,9 @@ class Polars:
         """Makes the lazy frame.
 
         Raises:
-            EngineError: Polars was imported with another number of threads.
+            EngineError: Polars was imported with another number of threads, or the files are ORC.
         """
+        refuse_orc(files, "Polars")
         if pl.thread_pool_size() != threads:
             raise EngineError(
                 f"polars has {pl.thread_pool_size()} threads, not {threads};"

@@ -1,6 +1,6 @@
-"""Spark SQL over Parquet files, in local mode.
+"""Spark SQL over Parquet or ORC files, in local mode.
 
-In: Parquet files, SQL. Out: Arrow tables. One JVM serves all sessions of a process.
+In: files, SQL. Out: Arrow tables. One JVM serves all sessions of a process.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import SparkSession
 
 from clickbench.dialects import translate
+from clickbench.engines.engine import is_orc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +42,9 @@ class Spark:
             builder = builder.config(name, value)
         self._session = builder.getOrCreate()
         self._session.sparkContext.setLogLevel("OFF")
-        self._session.read.parquet(*files).createOrReplaceTempView("hits_raw")
+        read = self._session.read
+        found = read.orc(list(files)) if is_orc(files) else read.parquet(*files)
+        found.createOrReplaceTempView("hits_raw")
         self._session.sql(
             "CREATE OR REPLACE TEMPORARY VIEW hits AS SELECT * EXCEPT (EventDate),"
             " date_add(DATE'1970-01-01', CAST(EventDate AS INT)) AS EventDate FROM hits_raw"

@@ -197,10 +197,15 @@ class SessionCatalog:
 
         A frame holds on to the tables that names meant when it was planned.
         """
-        bound = scanned_files(frame.execution_plan(), self.context)
+        with datasets_asked() as asked:
+            bound = scanned_files(frame.execution_plan(), self.context)
         tables = {name: self.parquet_table(name, source) for name in scans}
-        named = [table.files for name, table in tables.items() if table for _ in scans[name]]
-        return None not in bound and sorted(map(sorted, named)) == sorted(
+        found = [table for name, table in tables.items() if table for _ in scans[name]]
+        named = [table.files for table in found if table.has_native_reader]
+        own = [id(table.late) for table in found if isinstance(table, DatasetTable)]
+        if bound.count(None) != len(own) or sorted(own) != sorted(id(d.late) for d in asked):
+            return False
+        return sorted(map(sorted, named)) == sorted(
             sorted(files) for files in bound if files is not None
         )
 

@@ -18,6 +18,7 @@ from pyarrow import orc
 
 import lm_datafusion as lm
 from lm_datafusion.errors import CorruptFileError, OptionError, SchemaClashError
+from lm_datafusion.formats.orc import file_facts
 from tests.orc_files import makers, write
 
 ROWS = 40_000
@@ -181,6 +182,25 @@ def test_a_stripe_that_cannot_be_cut(tmp_path):
     assert dataset.to_table(filter="noise = 5").equals(TABLE.filter(pc.field("noise") == 5))
     found = dataset.to_table(reverse=True, columns=["id"])
     assert found["id"].to_pylist() == list(range(ROWS))[::-1]
+
+
+def test_dictionaries_are_decoded_once_for_many_portions(tmp_path, monkeypatch):
+    monkeypatch.setattr(file_facts, "PORTION_ROWS", 10_000)
+    table = pa.table({"s": [f"word {n * n % 977}" for n in range(ROWS)], "n": range(ROWS)})
+    path = write(tmp_path / "f.orc", table, row_index_stride=500, dictionary_key_size_threshold=1)
+    options = lm.ScanOptions(batch_rows=1_000, threads=1, condition_cache_bytes=0)
+    dataset = lm.dataset(path, options=options)
+    for given in ({}, {"reverse": True}):
+        found = dataset.to_table(filter="n >= 1234 AND n < 38765", **given)
+        expected = table.slice(1_234, 38_765 - 1_234)
+        assert found.equals(
+            expected if not given else expected.take(pa.array(range(len(expected))[::-1]))
+        )
+        if not given:  # windows of a reverse scan begin small
+            report = dataset.scan_reports()[-1]
+            assert report.bytes_scanned < report.bytes_total
+    few = dataset.to_table(filter="n IN (7, 1499, 1500, 20000)")
+    assert few["s"].to_pylist() == table.take([7, 1499, 1500, 20_000])["s"].to_pylist()
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -207,6 +207,24 @@ def test_tables_and_views_of_some_rows_are_not_the_table(context):
     assert count(context, "SELECT count(*) AS n FROM d WHERE id >= 0") == 5
 
 
+def test_views_are_read_late(tmp_path, context):
+    context.sql("CREATE VIEW v AS SELECT id, name, id + 1 AS next FROM t")
+    query = "SELECT next FROM v WHERE name LIKE '%500%' AND id > 20000"
+    expected = [n + 1 for n in ids_like("500") if n > 20_000]
+    assert sorted(context.sql(query).to_pydict()["next"]) == expected
+    (report,) = context.scan_reports()
+    assert (report.path, report.rows_selected) == ("late", len(expected))
+    # The view goes on to mean what it meant when it was made.
+    context.deregister_table("t")
+    context.register_orc("t", write(tmp_path / "o.orc", {"id": [1], "name": ["a 500"]}))
+    assert sorted(context.sql(query).to_pydict()["next"]) == expected
+    assert context.scan_reports()[0].path == "native"
+
+
+def ids_like(text):
+    return [n for n, name in enumerate(TABLE["name"].to_pylist()) if text in (name or "")]
+
+
 def test_a_frame_that_was_planned_before_a_name_changed(tmp_path, context):
     frame = context.sql(FILTERED)
     context.deregister_table("t")

@@ -7,7 +7,7 @@ In: a column of a file, stripes, and the rows wanted. Out: exactly those rows.
 
 A scan asks for the rows of a stripe in portions, which end anywhere. The row groups at both ends
 of a portion are held, so that the next one does not decode them again. A stripe that cannot be cut
-is decoded once, and held.
+is decoded once, and held; so is one whose dictionary would be decoded for every portion.
 
 Conditions are not tested on encoded values.
 
@@ -17,7 +17,7 @@ Invariant: the values are those of exactly the rows asked for, in order.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,12 @@ if TYPE_CHECKING:
     from lm_datafusion.storage import OpenFile
 
     Values: TypeAlias = pa.Array | pa.ChunkedArray
+
+# Bytes of values that are decoded, or held, at a time.
+WINDOW_BYTES: Final = 64 << 20
+# A dictionary is decoded for each portion. From this share of its row groups on, a stripe with one
+# is decoded as a whole.
+DICTIONARY_SHARE: Final = 0.25
 
 
 class OrcColumn:
@@ -171,13 +177,29 @@ class OrcDecoder:
         """The stripe with some number in the file."""
         return self._column.facts.load_stripe(self._column.files[1], index)
 
+    def _window_rows(self, stripe: Stripe) -> int:
+        """Rows that are decoded at a time."""
+        (chunk,) = self._column.facts.chunks_of(stripe.index, self._column.column)
+        row_bytes = chunk.uncompressed_bytes / max(1, stripe.row_count)
+        return min(WINDOW_ROWS, int(WINDOW_BYTES / max(row_bytes, 1)))
+
+    def is_better_whole(self, stripe: Stripe, group_count: int) -> bool:
+        """Whether some row groups take about as long as all, because of a dictionary."""
+        facts, column = self._column.facts, self._column.column
+        numbers = facts.tail.types.subtree(facts.tail.types.top_level(column))
+        return (
+            DICTIONARY_SHARE * stripe.group_count <= group_count < stripe.group_count
+            and any(stripe.encodings[number].is_dictionary for number in numbers)
+            and facts.chunks_of(stripe.index, column)[0].uncompressed_bytes <= WINDOW_BYTES
+        )
+
     def decode(self, stripe: Stripe, groups: list[int]) -> Iterator[_Piece]:
         """The values of row groups, a window at a time; of the whole stripe if it cannot be cut."""
         facts, column = self._column.facts, [self._column.column]
         cut = load_cuttable(facts, self._column.files[1], stripe, column, group_ranges(groups))
         windows: list[Sequence[int]] = [range(stripe.group_count)]
         if cut is not None:
-            most = max(1, WINDOW_ROWS // stripe.stride)
+            most = max(1, self._window_rows(stripe) // stripe.stride)
             windows = [groups[start : start + most] for start in range(0, len(groups), most)]
         for window in windows:
             ranges = group_ranges(list(window))
@@ -217,6 +239,8 @@ class _StripeColumn:
                 if run is None
                 else list(range(run[0] // stride, -(-run[1] // stride)))
             )
+            if self._decoder.is_better_whole(self._stripe, len(groups)):
+                groups = list(range(self._stripe.group_count))
             pieces = self._pieces(groups)
             if len(pieces) == 1 and len(pieces[0].values) == self._stripe.row_count:
                 self._whole = None if rows.selects_all() else pieces[0].values
@@ -231,7 +255,8 @@ class _StripeColumn:
         """The values of a piece that are wanted."""
         if run is not None:
             first, count = piece.groups[0] * self._stripe.stride, len(piece.values)
-            start, stop = max(run[0] - first, 0), min(run[1] - first, count)
+            start = min(max(run[0] - first, 0), count)
+            stop = max(min(run[1] - first, count), start)
             return piece.values if stop - start == count else piece.values[start:stop]
         ranges = group_ranges(list(piece.groups))
         wanted = RowSelection.concat(rows.slice(*self._rows_of(*part)) for part in ranges)

@@ -10,7 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lm_datafusion.formats.orc.spec import DEFAULT_BLOCK_SIZE, MAGIC, Compression
+from lm_datafusion.formats.orc.spec import (
+    DEFAULT_BLOCK_SIZE,
+    MAGIC,
+    Compression,
+    EncodingKind,
+)
 from lm_datafusion.protobuf import Message
 
 _ROOT_OF_VARIANT = 1
@@ -160,6 +165,11 @@ class ColumnEncoding:
     dictionary_size: int
     bloom_encoding: int
     message: bytes
+
+    @property
+    def is_dictionary(self) -> bool:
+        """Whether values are numbers of entries in a dictionary."""
+        return self.kind in (EncodingKind.DICTIONARY, EncodingKind.DICTIONARY_V2)
 
     @classmethod
     def parse(cls, data: bytes) -> ColumnEncoding:
