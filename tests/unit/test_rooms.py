@@ -62,6 +62,7 @@ DOORS = {
     "pyspark": ("spark/",),
     "pyarrow._parquet": ("formats/parquet/footer.py",),
     "pyarrow.orc": ("formats/orc/decode.py",),
+    "obstore": ("storage/object_store.py",),
     "xxhash": ("formats/parquet/bloom_filter.py",),
 }
 # Where a library may be imported for type checking only.
