@@ -24,10 +24,13 @@ import math
 import threading
 from typing import TYPE_CHECKING, Final
 
+from lm_datafusion.plan.selectivity import even_share
+from lm_datafusion.predicate.tree import Comparison, Operator
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from lm_datafusion.plan import ReadPlan
+    from lm_datafusion.plan import FilterStep, ReadPlan
     from lm_datafusion.scan.reading.adaptive_order import AdaptiveOrder
     from lm_datafusion.scan.reading.row_group import RowGroupReader
     from lm_datafusion.scan.reading.scan_file import ScanFile
@@ -163,7 +166,17 @@ class UnitFetch:
         for step in self._plan.row_filter.steps:
             if self._reader.access.is_undecided(step.index):
                 found = measured[step.index]
-                kept *= found.kept_share if found.rows_in else step.selectivity
+                kept *= found.kept_share if found.rows_in else self._guessed_share(step)
         columns = max(1, len(self._plan.names))
         pages = max(1, len(self._projected) // columns)
         return 1.0 - math.pow(1.0 - min(1.0, max(0.0, kept)), window.row_count / pages)
+
+    def _guessed_share(self, step: FilterStep) -> float:
+        """The share of rows that a step keeps; of an integer, less than the usual guess says."""
+        tree, share = step.conjunct.tree, None
+        if isinstance(tree, Comparison) and tree.operator is Operator.EQ:
+            try:
+                share = even_share(tree.column, self._reader.context.statistics)
+            except Exception:  # noqa: BLE001 a guess must not stop a scan
+                share = None
+        return step.selectivity if share is None else min(share, step.selectivity)
