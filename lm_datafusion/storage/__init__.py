@@ -11,7 +11,12 @@ from __future__ import annotations
 from lm_datafusion.storage.io_thread import IO
 from lm_datafusion.storage.lazy import LazyFile
 from lm_datafusion.storage.local import LocalFile, LocalStorage
-from lm_datafusion.storage.locations import find_storage, is_remote_url
+from lm_datafusion.storage.locations import (
+    find_storage,
+    is_remote_url,
+    storage_of_store,
+    store_of_url,
+)
 from lm_datafusion.storage.metered import MeteredFile
 from lm_datafusion.storage.object_file import ObjectFile, Round
 from lm_datafusion.storage.protocol import FileVersion, OpenFile, Storage
@@ -34,4 +39,6 @@ __all__ = [
     "coalesce",
     "find_storage",
     "is_remote_url",
+    "storage_of_store",
+    "store_of_url",
 ]

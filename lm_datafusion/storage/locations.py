@@ -40,6 +40,24 @@ def local_path(path: str) -> str:
     return urllib.request.url2pathname(urllib.parse.urlsplit(path).path)
 
 
+def storage_of_store(store: Any) -> Storage:
+    """The storage of an obstore store.
+
+    Raises:
+        OptionError: It is none.
+    """
+    from lm_datafusion.storage.object_store import ObjectStorage
+
+    return ObjectStorage.of_store(store)
+
+
+def store_of_url(url: str) -> Any:
+    """The obstore store of a URL, with credentials from the environment."""
+    from lm_datafusion.storage.object_store import ObjectStorage
+
+    return ObjectStorage.of_url(url).store
+
+
 def find_storage(
     paths: Sequence[str], given: Any = None, options: ScanOptions | None = None
 ) -> tuple[Storage, list[str]]:

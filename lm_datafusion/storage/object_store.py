@@ -52,6 +52,7 @@ FRESH_S: Final = 1.0
 # More files than this are looked up by a listing.
 _FEW_FILES: Final = 2
 _LIST_KEYS: Final = 1000
+_LIST_ATTEMPTS: Final = 5
 # The tail of an object of unknown size.
 _FIRST_TAIL_BYTES: Final = 256 * 1024
 _SCHEMES: Final = {"s3a": "s3", "adl": "az", "azure": "az", "abfs": "az", "abfss": "az"}
@@ -216,7 +217,12 @@ class ObjectStorage:
 
     @property
     def _description(self) -> tuple[Any, ...]:
-        return self.root, self.config, self.client, self.retries, self.token
+        """What says which store it is in this process, by description and environment."""
+        given = (self.root, self.config, self.client, self.retries, self.token)
+        if self.token:
+            return given
+        prefix = _VARIABLES.get(self.root.split(":")[0], "no such variable")
+        return *given, tuple(sorted(v for v in os.environ.items() if v[0].startswith(prefix)))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_runtime"}
@@ -258,11 +264,10 @@ class ObjectStorage:
             found.append(entry.version)
         return found
 
-    def load_listed(self, path: str) -> Listed:
-        """An object, with the time of its last change."""
-        self.load_version(path)
-        found: Listed = self._runtime.seen[path][1]
-        return found
+    def load_times(self, paths: Sequence[str]) -> list[tuple[FileVersion, int]]:
+        """The versions of objects, each with the time of its last change in nanoseconds."""
+        self.load_versions(paths)
+        return [tuple(self._runtime.seen[path][1]) for path in paths]
 
     def load_listing(self, path: str, traffic: Traffic | None = None) -> list[str]:
         """Every object below a folder, sorted; skips names that begin with . or _."""
@@ -383,17 +388,23 @@ class ObjectStorage:
         (known, listed), self._runtime.listing = self._runtime.listing, ("", [])
         if known and known == folder:
             return listed
+        for attempt in range(_LIST_ATTEMPTS):
+            with traffic.waiting():
+                try:
+                    return self._listed(folder, traffic)
+                except Exception as error:
+                    # obstore repeats requests, but no listing whose body is cut.
+                    if "body" not in str(error) or attempt == _LIST_ATTEMPTS - 1:
+                        raise _error(self._path(folder), error) from error
+        return []
+
+    def _listed(self, folder: str, traffic: Traffic) -> list[Listed]:
         found: list[Listed] = []
-        with traffic.waiting():
-            try:
-                for page in _obstore().list(
-                    self._runtime.store, prefix=folder or None, chunk_size=_LIST_KEYS
-                ):
-                    traffic.requests += 1
-                    found += [self._note(meta) for meta in page]
-            except Exception as error:
-                raise _error(self._path(folder), error) from error
-        traffic.requests += not found
+        traffic.requests += 1
+        pages = _obstore().list(self.store, prefix=folder or None, chunk_size=_LIST_KEYS)
+        for number, page in enumerate(pages):
+            traffic.requests += number > 0
+            found += [self._note(meta) for meta in page]
         return found
 
     def _note(self, meta: Any) -> Listed:

@@ -99,6 +99,10 @@ class Storage(Protocol):
         """The current versions of some files; requests are counted in `traffic`."""
         ...
 
+    def load_times(self, paths: Sequence[str]) -> list[tuple[FileVersion, int]]:
+        """The versions of files, each with the time of its last change in nanoseconds."""
+        ...
+
     def load_listing(self, path: str) -> list[str]:
         """Every file below a folder, sorted by path."""
         ...
