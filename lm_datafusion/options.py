@@ -60,6 +60,14 @@ class ScanOptions:
             hold the answers of 25 conditions that select at random half of 10 million rows, or
             of some 400 that select one row in 2,000: the conditions of several dashboards, for
             less memory than one scan thread's columns take.
+        fetch_ahead_bytes: What scans of an object store may hold of it in memory, bytes on their
+            way included, and finished batches that nobody has taken. The row group that is next to
+            be handed over is read in any case. 64 MiB keep a connection of 100 MB/s busy for 0.6 s.
+        request_timeout_s: When a request to an object store counts as lost.
+        request_retries: How often a request is repeated after an answer that may be better next
+            time: 429, 5xx, a lost connection, a body that ends early.
+        retry_timeout_s: How long a request may be repeated. These three hold for stores that are
+            made from a URL; a store that is given keeps its own.
     """
 
     path: AccessPath = "auto"
@@ -77,6 +85,10 @@ class ScanOptions:
     reorder_filters: bool = True
     metadata_cache_bytes: int = 64 * MEBIBYTE
     condition_cache_bytes: int = 32 * MEBIBYTE
+    fetch_ahead_bytes: int = 64 * MEBIBYTE
+    request_timeout_s: float = 30.0
+    request_retries: int = 8
+    retry_timeout_s: float = 60.0
 
     def __post_init__(self) -> None:
         if self.path not in get_args(AccessPath):
@@ -88,9 +100,17 @@ class ScanOptions:
         for name in ("batch_rows", "window_bytes", "queue_batches"):
             if getattr(self, name) < 1:
                 raise OptionError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("metadata_cache_bytes", "condition_cache_bytes"):
+        for name in (
+            "metadata_cache_bytes",
+            "condition_cache_bytes",
+            "fetch_ahead_bytes",
+            "request_retries",
+        ):
             if getattr(self, name) < 0:
                 raise OptionError(f"{name} must be at least 0, not {getattr(self, name)}")
+        for name in ("request_timeout_s", "retry_timeout_s"):
+            if getattr(self, name) <= 0:
+                raise OptionError(f"{name} must be more than 0, not {getattr(self, name)}")
         if self.threads is not None and self.threads < 1:
             raise OptionError(f"threads must be at least 1, not {self.threads}")
 

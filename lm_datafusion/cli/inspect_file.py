@@ -29,7 +29,7 @@ from lm_datafusion.cli.values import json_text, plain_values
 from lm_datafusion.dataset.discovery import load_table_files
 from lm_datafusion.errors import ColumnNotFoundError, LateError
 from lm_datafusion.formats.profile import page_overlap
-from lm_datafusion.storage import LocalStorage
+from lm_datafusion.storage import find_storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -106,7 +106,8 @@ def _fail(error: LateError) -> str:
 
 
 def _load_paths(source: str) -> list[str]:
-    return [file.path for file in load_table_files(source, LocalStorage())]
+    storage, paths = find_storage([source])
+    return [file.path for file in load_table_files(paths, storage)]
 
 
 def _load_text(path: str, command: InspectCommand) -> str:

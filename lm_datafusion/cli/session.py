@@ -30,7 +30,7 @@ from lm_datafusion.formats.recognition import claimed_format
 from lm_datafusion.options import ScanOptions
 from lm_datafusion.predicate.literals import quote_identifier
 from lm_datafusion.scan import load_facts
-from lm_datafusion.storage import LocalStorage
+from lm_datafusion.storage import find_storage, is_remote_url, store_of_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _NAME: Final = re.compile(r"[^\W\d]\w*")
 _PARTITION: Final = re.compile(r"([^=/]+)=[^/]*")
 _PATH_CHARACTERS: Final = frozenset("./*?[" + os.sep)
+_WILDCARDS: Final = frozenset("*?[")
 _PARQUET: Final = ".parquet"
 
 
@@ -47,6 +48,7 @@ class CommandSession:
 
     def __init__(self, tables: Iterable[tuple[str, str]], options: ScanOptions) -> None:
         self.context = SessionContext(options=options)
+        self._options = options
         self._files: dict[str, str] = {}  # names of tables by path
         for name, path in tables:
             if not _NAME.fullmatch(name):
@@ -111,6 +113,15 @@ class CommandSession:
         if not files:
             raise FileMissingError(f"no file at {path}")
         with as_sql_error(path):
+            if is_remote_url(path) and _WILDCARDS & set(path):
+                # DataFusion expands no wildcards of URLs.
+                from lm_datafusion.dataset import dataset
+
+                self.context.register_dataset(name, dataset(path, options=self._options))
+                return
+            if is_remote_url(path):
+                scheme = path.split("://", 1)[0]
+                self.context.register_object_store(scheme, store_of_url(path))
             if _holds_orc(files):
                 self.context.register_orc(name, path)
             else:
@@ -145,10 +156,17 @@ def _alias(path: str, taken: set[str]) -> str:
 
 def _load_paths(path: str) -> list[str]:
     """The files of a path: one, those of a folder, or those that match a glob."""
-    storage = LocalStorage()
-    if os.path.isfile(path):
-        return [path]
-    return storage.load_listing(path) if storage.is_folder(path) else storage.expand_glob(path)
+    storage, (found,) = find_storage([path])
+    if not storage.is_remote and os.path.isfile(found):
+        return [found]
+    if storage.is_folder(found):
+        return storage.load_listing(found)
+    if not storage.is_remote or _WILDCARDS & set(found):
+        return storage.expand_glob(found)
+    try:
+        return [storage.load_version(found).path]
+    except FileMissingError:
+        return []
 
 
 def _holds_orc(files: list[str]) -> bool:
@@ -157,7 +175,8 @@ def _holds_orc(files: list[str]) -> bool:
     if claimed:
         return ORC in claimed
     try:
-        return load_facts(LocalStorage(), files[0], ScanOptions()).format_name == ORC
+        storage, (first,) = find_storage(files[:1])
+        return load_facts(storage, first, ScanOptions()).format_name == ORC
     except LateError:
         return False
 
@@ -167,7 +186,7 @@ def _options(path: str, files: list[str]) -> dict[str, Any]:
     options: dict[str, Any] = {}
     if not any(file.endswith(_PARQUET) for file in files):
         options["file_extension"] = os.path.splitext(files[0])[1]
-    if os.path.isdir(path):
+    if os.path.isdir(path) or (is_remote_url(path) and not _WILDCARDS & set(path)):
         below = os.path.dirname(os.path.relpath(files[0], path))
         keys = [match[1] for part in below.split(os.sep) if (match := _PARTITION.fullmatch(part))]
         if keys:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from lm_datafusion.dataset.discovery import check_one_format, load_table_files
+from lm_datafusion.dataset.discovery import check_one_format, load_table_files, paths_of
 from lm_datafusion.dataset.extent import Extent, chosen_extent
 from lm_datafusion.dataset.fragment import LateFragment, tuned
 from lm_datafusion.dataset.pyarrow_files import PyArrowFiles
@@ -33,13 +33,13 @@ from lm_datafusion.predicate.conjunct import bind_conjuncts, check_expressions
 from lm_datafusion.scan import (
     can_split,
     find_order,
-    load_facts,
+    load_all_facts,
     plan_scan,
     split_tasks,
     worth_workers,
 )
 from lm_datafusion.scan.exit import stop_at_exit
-from lm_datafusion.storage import LocalStorage
+from lm_datafusion.storage import find_storage
 
 if TYPE_CHECKING:
     import os
@@ -60,15 +60,19 @@ def dataset(
     *,
     schema: pa.Schema | None = None,
     options: ScanOptions | None = None,
+    storage: Any = None,
 ) -> LateDataset:
     """Opens Parquet or ORC files as a dataset with late materialization.
 
     Args:
         source: A file, a folder (`year=2024` in folder names becomes a column), a glob such as
-            `logs/*.parquet`, or a list of these.
+            `logs/*.parquet`, or a list of these; or URLs: `s3://bucket/logs/*.parquet`, `az://`,
+            `gs://`, `https://`, `file://`.
         schema: The columns and types to read. By default the footers of all files are read and
             their schemas unified.
         options: How to scan; see `ScanOptions`.
+        storage: An obstore store for such URLs or for keys of it; by default obstore finds
+            credentials in the environment.
 
     Returns:
         A `pyarrow.dataset.Dataset`.
@@ -80,17 +84,17 @@ def dataset(
         SchemaClashError: The columns of files are incompatible (also a `ValueError`).
     """
     options = options or ScanOptions()
-    storage = LocalStorage()
-    files = load_table_files(source, storage, schema)
+    found, paths = find_storage(paths_of(source), storage, options)
+    files = load_table_files(paths, found, schema)
     if schema is None:
-        schema = _load_schema(files, storage, options)
-    return LateDataset(Table(storage=storage, files=files, schema=schema), options=options)
+        schema = _load_schema(files, found, options)
+    return LateDataset(Table(storage=found, files=files, schema=schema), options=options)
 
 
 def _load_schema(files: tuple[TableFile, ...], storage: Storage, options: ScanOptions) -> pa.Schema:
     """The unified schema of all files; partition values replace stored columns."""
     schemas = []
-    every = [load_facts(storage, file.path, options) for file in files]
+    every = load_all_facts(storage, [file.path for file in files], options)
     check_one_format((facts.format_name, facts.version.path) for facts in every)
     for file, facts in zip(files, every, strict=True):
         stored = facts.schema

@@ -47,7 +47,7 @@ def load_table_files(
         OptionError: The source is invalid, it has files of two formats, or a partition value does
             not fit the schema.
     """
-    sources = _paths(source)
+    sources = paths_of(source)
     if not sources:
         raise OptionError("no path was given")
     found = [pair for item in sources for pair in _expand(item, storage)]
@@ -73,7 +73,8 @@ def check_one_format(files: Iterable[tuple[str | None, str]]) -> None:
         raise OptionError(f"the files of a table have one format, not two: {both}")
 
 
-def _paths(source: object) -> list[str]:
+def paths_of(source: object) -> list[str]:
+    """The paths of a source, as text."""
     if isinstance(source, str | os.PathLike):
         return [os.fspath(source)]
     items: list[Any] = list(source) if isinstance(source, Iterable) else [None]
@@ -89,14 +90,22 @@ def _expand(source: str, storage: Storage) -> list[tuple[str, str]]:
         named = [path for path in paths if claimed_format(path) is not None]
         if not paths:
             raise FileMissingError(f"the folder {source} holds no files")
-        return [(path, os.path.relpath(path, source)) for path in named or paths]
-    if _GLOB_CHARACTERS & set(source) and not os.path.exists(source):
+        return [(path, _inner_path(path, source, storage)) for path in named or paths]
+    is_glob = bool(_GLOB_CHARACTERS & set(source))
+    if is_glob and (storage.is_remote or not os.path.exists(source)):
         paths = storage.expand_glob(source)
         if not paths:
             raise FileMissingError(f"no file matches {source}")
-        return [(path, os.path.relpath(path, _fixed_part(source))) for path in paths]
+        return [(path, _inner_path(path, _fixed_part(source), storage)) for path in paths]
     storage.load_version(source)
     return [(source, "")]
+
+
+def _inner_path(path: str, folder: str, storage: Storage) -> str:
+    """A path below a folder; keys of a store are taken as they are."""
+    if storage.is_remote:
+        return path.removeprefix(folder.rstrip("/")).lstrip("/")
+    return os.path.relpath(path, folder)
 
 
 def _fixed_part(pattern: str) -> str:

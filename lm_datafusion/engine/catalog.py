@@ -23,6 +23,7 @@ import datafusion
 
 from lm_datafusion.engine.dataset_table import DatasetTable, datasets_asked, is_plain_scan
 from lm_datafusion.engine.parquet_table import ParquetTable, scanned_files
+from lm_datafusion.engine.store_table import StoreTable
 from lm_datafusion.predicate.literals import quote_identifier
 from lm_datafusion.sql.table_name import dotted, parse_name
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from lm_datafusion.engine.frame import LateDataFrame
     from lm_datafusion.options import ScanOptions
     from lm_datafusion.sql.table_name import TableName
+    from lm_datafusion.storage import Storage
 
 # A name with catalog and schema.
 FullName = tuple[str, str, str]
@@ -48,6 +50,8 @@ class SessionCatalog:
         self.context = context
         # Functions that are not DataFusion's own; an empty name stands for any.
         self.user_functions: set[str] = set()
+        # Object stores that our reader knows, by URL.
+        self.stores: dict[str, Storage] = {}
         # Views as Substrait, checked to be what they were.
         self.checked_views: dict[FullName, Any] = {}
         self.is_shared = False
@@ -118,6 +122,7 @@ class SessionCatalog:
         other = SessionCatalog(context)
         other.user_functions = self.user_functions
         other._table_options = self._table_options
+        other.stores = self.stores
         other._listings_expire = self._listings_expire
         self.share()
         other.share()
@@ -187,8 +192,13 @@ class SessionCatalog:
             plan = narrow.execution_plan()
         if len(asked) == 1 and is_plain_scan(frame):
             return DatasetTable.of(name, asked[0].late, schema)
-        (files,) = scanned_files(plan, self.context)
-        return None if files is None else ParquetTable.listed(name, files, schema)
+        (files,) = scanned_files(plan, self.context, self.stores)
+        if files is None:
+            return None
+        store = next((url for url in self.stores if files[0].path.startswith(f"{url}/")), None)
+        if store is not None:
+            return StoreTable.of(name, files, schema, self.stores[store])
+        return ParquetTable.listed(name, files, schema)
 
     def has_files_of(
         self, frame: DataFrame, scans: Mapping[TableName, Sequence[Any]], source: DataFrame | None
@@ -198,7 +208,7 @@ class SessionCatalog:
         A frame holds on to the tables that names meant when it was planned.
         """
         with datasets_asked() as asked:
-            bound = scanned_files(frame.execution_plan(), self.context)
+            bound = scanned_files(frame.execution_plan(), self.context, self.stores)
         tables = {name: self.parquet_table(name, source) for name in scans}
         found = [table for name, table in tables.items() if table for _ in scans[name]]
         named = [table.files for table in found if table.has_native_reader]

@@ -62,7 +62,8 @@ def choose(query: Query, catalog: SessionCatalog) -> Choice:
     reason = best.reason if best.is_native else _why_native(best)
     own = native_offer(query.uses, reason, best.native_s, is_guess=is_guess)
     is_forced = not best.is_native and any(
-        use.options.path == "late" or not use.table.has_native_reader for use in query.uses
+        use.options.path == "late" or use.table.is_remote or not use.table.has_native_reader
+        for use in query.uses
     )
     return Choice(
         query.shape, (*offers, own) if is_forced or best.pays else (own, *offers), declined
@@ -98,6 +99,8 @@ def why_only_native(query: Query, catalog: SessionCatalog) -> str:
 
 
 def _asked(name: str, path: Path, query: Query) -> Offer | Declined:
+    if name != late.NAME and any(use.table.is_remote for use in query.uses):
+        return Declined(name, "the pages of an object store are not read one by one")
     try:
         return path(query)
     except LateError as error:

@@ -145,7 +145,7 @@ def is_short(use: TableUse) -> bool:
         LateError: The file cannot be read by us.
     """
     files = use.table.files
-    if is_known(LocalStorage(), files[-1].path):
+    if use.table.is_remote or is_known(LocalStorage(), files[-1].path):
         return False
     facts = load_facts(LocalStorage(), files[0].path, use.options)
     rows = facts.row_counts.sum() * use.table.size_bytes / max(files[0].size, 1)
@@ -155,7 +155,7 @@ def is_short(use: TableUse) -> bool:
 
 def column_sizes(use: TableUse, names: Iterable[str]) -> dict[str, ColumnSize]:
     """Sizes of columns, as the first row group of the first file has them."""
-    facts = load_facts(LocalStorage(), use.table.files[0].path, use.options)
+    facts = load_facts(use.table.as_table().storage, use.table.files[0].path, use.options)
     if not facts.num_row_groups or not facts.row_count(0):
         return dict.fromkeys(names, ColumnSize(0.0, 0.0))
     sizes = {}

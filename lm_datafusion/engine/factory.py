@@ -20,6 +20,7 @@ from datafusion.catalog import Table, TableProviderFactory
 from lm_datafusion.engine.dataset_table import NamedDataset
 from lm_datafusion.errors import OptionError
 from lm_datafusion.options import ScanOptions
+from lm_datafusion.storage import is_remote_url
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
@@ -53,7 +54,7 @@ class LateTableFactory(TableProviderFactory):
         # DataFusion puts options without a namespace under the table's format.
         given = {name.removeprefix("format."): _value(v) for name, v in cmd.options().items()}
         options = self._options.with_changes(**given)
-        paths = [_local_path(path) for path in cmd.locations()]
+        paths = [_path(location) for location in cmd.locations()]
         return Table(self._provided(dataset(paths, options=options)))
 
     def _provided(self, made: LateDataset) -> Dataset:
@@ -72,11 +73,11 @@ class NamedTableFactory(LateTableFactory):
         return NamedDataset(made, self._run)
 
 
-def _local_path(location: str) -> str:
+def _path(location: str) -> str:
     if location.startswith("file://"):
         return urllib.parse.unquote(urllib.parse.urlsplit(location).path)
-    if "://" in location:
-        raise OptionError(f"only files of this machine can be read, not {location}")
+    if is_remote_url(location):
+        return location
     return os.path.abspath(location)
 
 

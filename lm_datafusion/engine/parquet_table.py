@@ -9,7 +9,8 @@ its plan is asked: a leaf serialises to Protocol Buffers, with the file groups a
     PhysicalPlanNode.parquet_scan(1).base_conf(1): file_groups(1).files(1), object_store_url(8)
     PartitionedFile: path(1), size(2), last_modified_ns(3), partition_values(4)
 
-Invariant: a leaf that is not surely a scan of whole local Parquet files gives None. A table is
+Invariant: a leaf that is not surely a scan of whole Parquet files, local ones or those of an object
+store that our reader knows, gives None. A table is
 current only while its files and their folders are as they were when it was listed.
 """
 
@@ -28,10 +29,13 @@ from lm_datafusion.scan import load_facts
 from lm_datafusion.storage import LocalStorage
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from datafusion import ExecutionPlan, SessionContext
 
     from lm_datafusion.options import ScanOptions
     from lm_datafusion.sql.table_name import TableName
+    from lm_datafusion.storage import Storage
 
 _LOCAL = b"file:///"
 _GROUPS, _PATH, _SIZE, _MODIFIED_NS, _PARTITION_VALUES = 1, 1, 2, 3, 4
@@ -83,6 +87,11 @@ class ParquetTable:
         return True
 
     @property
+    def is_remote(self) -> bool:
+        """Whether a read is a request."""
+        return False
+
+    @property
     def size_bytes(self) -> int:
         """The size of all files."""
         return sum(file.size for file in self.files)
@@ -123,40 +132,45 @@ class ParquetTable:
 
 
 def scanned_files(
-    plan: ExecutionPlan, context: SessionContext
+    plan: ExecutionPlan, context: SessionContext, stores: Mapping[str, Storage]
 ) -> list[tuple[ListedFile, ...] | None]:
-    """The files of each leaf of a plan; None for a leaf that is no scan of local Parquet files."""
+    """The files of each leaf of a plan; None for a leaf that is no scan of Parquet files.
+
+    Those of object stores too, if our reader knows the store by its URL.
+    """
     children = plan.children()
     if children:
-        return [files for child in children for files in scanned_files(child, context)]
+        return [files for child in children for files in scanned_files(child, context, stores)]
     if "file_type=parquet" not in plan.display():
         return [None]
     try:
-        return [_listed_files(plan.to_bytes(context))]
+        return [_listed_files(plan.to_bytes(context), stores)]
     except Exception:  # noqa: BLE001 DataFusion has no class for a plan that it cannot serialise
         return [None]
 
 
-def _listed_files(leaf: bytes) -> tuple[ListedFile, ...] | None:
+def _listed_files(leaf: bytes, stores: Mapping[str, Storage]) -> tuple[ListedFile, ...] | None:
     conf = only(only(leaf, 1), 1)
-    if only(conf, 8) != _LOCAL:
+    where = only(conf, 8)
+    url = "" if where == _LOCAL else where.decode().rstrip("/")
+    if url and url not in stores:
         return None
     groups = [as_bytes(field.value) for field in fields(conf) if field.number == _GROUPS]
-    found = [_listed_file(as_bytes(file.value)) for group in groups for file in fields(group)]
+    found = [_listed_file(as_bytes(file.value), url) for group in groups for file in fields(group)]
     files = {file.path: file for file in found if file is not None}
     return None if None in found else tuple(files.values()) or None
 
 
-def _listed_file(file: bytes) -> ListedFile | None:
+def _listed_file(file: bytes, url: str) -> ListedFile | None:
     values = {field.number: field.value for field in fields(file)}
     if values.get(_PARTITION_VALUES):  # folder names give values of partition columns
         return None
-    path = os.sep + only(file, _PATH).decode()
+    path = f"{url}/{only(file, _PATH).decode()}"
     size, modified_ns = values.get(_SIZE, 0), values.get(_MODIFIED_NS, 0)
     if not (isinstance(size, int) and isinstance(modified_ns, int)):
         return None
     # DataFusion escapes characters that an object store could not hold in a name.
-    return ListedFile(path, size, modified_ns) if os.path.isfile(path) else None
+    return ListedFile(path, size, modified_ns) if url or os.path.isfile(path) else None
 
 
 def _folders_of(files: tuple[ListedFile, ...]) -> set[str]:

@@ -154,6 +154,34 @@ class SessionContext(datafusion.SessionContext):
             session = with_footer_concurrency(self._catalog, path)
             session.register_listing_table(name, path, *arguments, **settings)
 
+    def register_object_store(self, schema: str, store: Any, host: str | None = None) -> None:
+        """Registers an object store for both readers, or for DataFusion's alone.
+
+        Args:
+            schema: Of its URLs, such as `s3://`.
+            store: An obstore store; or one of DataFusion's, whose tables only DataFusion reads.
+            host: The bucket or host of its URLs; that of the store by default.
+        """
+        from lm_datafusion.engine.object_stores import adapted, is_of_datafusion, store_url
+
+        with self._catalog.changing():
+            if is_of_datafusion(store):
+                self._catalog.stores.pop(store_url(schema, host), None)
+                super().register_object_store(schema, store, host)
+                return
+            own, storage, found = adapted(store)
+            scheme = schema if "://" in schema else f"{schema}://"
+            super().register_object_store(scheme, own, host or found)
+            self._catalog.stores[store_url(schema, host or found)] = storage
+
+    def deregister_object_store(self, schema: str, host: str | None = None) -> Any:
+        """As DataFusion's; our reader forgets the store too."""
+        from lm_datafusion.engine.object_stores import store_url
+
+        with self._catalog.changing():
+            self._catalog.stores.pop(store_url(schema, host), None)
+            return super().deregister_object_store(schema, host)
+
     def register_dataset(self, name: str, dataset: pa.dataset.Dataset) -> None:
         """Registers a PyArrow dataset as a table; local Parquet files in it are scanned late."""
         from lm_datafusion.dataset import late_form

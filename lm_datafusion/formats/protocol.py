@@ -307,6 +307,28 @@ class FileFacts(Protocol):
         """The byte ranges that `read_rows` takes, by column, not coalesced."""
         ...
 
+    def plan_index_ranges(
+        self,
+        row_group: int,
+        columns: Sequence[int],
+        pruned: Sequence[int],
+        *,
+        with_filters: bool,
+    ) -> list[ByteRange]:
+        """Where the metadata of a row group is, as far as it is not known yet.
+
+        Args:
+            row_group: The row group.
+            columns: Top-level columns whose pages will be read.
+            pruned: Those of them whose statistics will be asked.
+            with_filters: Whether bloom filters will be asked too.
+        """
+        ...
+
+    def load_indexes(self, row_group: int, columns: Sequence[int], file: OpenFile) -> None:
+        """Reads where the pages of top-level columns are, if that is not known yet."""
+        ...
+
     def load_profile(self, file: OpenFile) -> FileProfile:
         """What there is to say about the file without reading its values."""
         ...

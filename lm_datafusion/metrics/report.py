@@ -45,6 +45,10 @@ COUNTERS = (
     "condition_cache_hits",
     "condition_cache_rows",
     "predicate_evaluation_errors",
+    "requests",
+    "bytes_fetched",
+    "round_trips",
+    "wait_us",
 )
 
 
@@ -74,6 +78,10 @@ class ScanReport:
     of the order of rows, and from what. `condition_cache_hits` counts the row groups in which the
     condition cache knew a conjunct, `condition_cache_rows` the rows of those;
     `condition_cache_bytes` is what the cache held when the scan ended.
+
+    Of an object store, `requests` and `bytes_fetched` count what was asked of it, listings and
+    metadata included; `round_trips` how often a thread of the scan had nothing to do but wait for
+    an answer, and `wait_us` for how many microseconds. They are 0 for local files.
     """
 
     table: str
@@ -108,6 +116,10 @@ class ScanReport:
     condition_cache_rows: int
     condition_cache_bytes: int
     predicate_evaluation_errors: int
+    requests: int
+    bytes_fetched: int
+    round_trips: int
+    wait_us: int
     steps: tuple[StepReport, ...]
     elapsed_s: float
 
@@ -133,6 +145,11 @@ class ScanReport:
             f"  bytes        {self.bytes_scanned:,} of {self.bytes_total:,}",
             f"  metadata     {self.bytes_metadata:,} bytes",
         ]
+        if self.requests:
+            lines.append(
+                f"  requests     {self.requests:,} for {self.bytes_fetched:,} bytes;"
+                f" {self.round_trips:,} waits, {self.wait_us / 1e3:.1f} ms"
+            )
         if self.mechanism:
             lines.append(f"  mechanism    {self.mechanism}")
         if self.order:

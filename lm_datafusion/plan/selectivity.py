@@ -94,12 +94,17 @@ def _comparison(
 
 def _equal_share(column: ColumnReference, statistics: PruningStatistics) -> float:
     """An integer between close bounds shares the rows with few other values."""
+    return max(EQUAL, even_share(column, statistics) or 0.0)
+
+
+def even_share(column: ColumnReference, statistics: PruningStatistics) -> float | None:
+    """The share of an integer if all between the bounds occur equally often; None if unknown."""
     bounds = _bounds(column, statistics)
     lower = statistics.min_values(column.path)
     if bounds is None or lower is None or not pa.types.is_integer(lower.type):
-        return EQUAL
+        return None
     low, high = bounds
-    return max(EQUAL, 1.0 / (high - low + 1.0))
+    return 1.0 / (high - low + 1.0)
 
 
 def _share_below(

@@ -39,8 +39,9 @@ class Table:
 
     def pinned(self) -> Table:
         """The same files at their current versions: scanning any other version is an error."""
+        versions = self.storage.load_versions([file.path for file in self.files])
         files = (
-            dataclasses.replace(file, version=self.storage.load_version(file.path))
-            for file in self.files
+            dataclasses.replace(file, version=version)
+            for file, version in zip(self.files, versions, strict=True)
         )
         return dataclasses.replace(self, files=tuple(files))

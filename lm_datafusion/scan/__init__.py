@@ -13,7 +13,13 @@ from __future__ import annotations
 
 from lm_datafusion.scan.memory.condition_cache import clear_condition_cache, condition_cache_bytes
 from lm_datafusion.scan.planning.order import find_order
-from lm_datafusion.scan.planning.planner import bind_request, is_known, load_facts, plan_scan
+from lm_datafusion.scan.planning.planner import (
+    bind_request,
+    is_known,
+    load_all_facts,
+    load_facts,
+    plan_scan,
+)
 from lm_datafusion.scan.planning.split import can_split, split_tasks, worth_workers
 from lm_datafusion.scan.pruning.known_rows import CachedShare, cached_share
 from lm_datafusion.scan.pruning.prune import expected_rows
@@ -32,6 +38,7 @@ __all__ = [
     "find_order",
     "is_known",
     "known_steps",
+    "load_all_facts",
     "load_facts",
     "plan_scan",
     "sample_steps",

@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -25,6 +25,7 @@ from lm_datafusion.scan.pruning.conjunction import Conjunction
 from lm_datafusion.scan.pruning.prune import PruningContext
 from lm_datafusion.scan.reading.adaptive_order import AdaptiveOrder
 from lm_datafusion.scan.reading.batches import BatchMaker, batches_of, counted_batches
+from lm_datafusion.scan.reading.fetching import FetchBudget, UnitFetch
 from lm_datafusion.scan.reading.limit import RowBudget
 from lm_datafusion.scan.reading.pool import OrderedPool
 from lm_datafusion.scan.reading.row_group import RowGroupReader
@@ -32,7 +33,7 @@ from lm_datafusion.scan.reading.row_group_state import RowGroupState, group_stat
 from lm_datafusion.scan.reading.scan_file import ScanFile
 from lm_datafusion.scan.reading.walk import RowGroupScan
 from lm_datafusion.scan.top_k.first_rows import FirstRowsWalk, plan_fetch
-from lm_datafusion.storage import LazyFile, MeteredFile
+from lm_datafusion.storage import IO, LazyFile, MeteredFile, Round
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 
     Pool: TypeAlias = OrderedPool[range, pa.RecordBatch]
 
+# A scan of a store has at least so many units, if it has as many row groups.
+FEWEST_UNITS: Final = 8
+
 
 class ScanRun:
     """Runs one plan, once."""
@@ -52,8 +56,10 @@ class ScanRun:
     def __init__(self, plan: ReadPlan, metrics: ScanMetrics) -> None:
         warn_if_missing()
         self._era = ERA.begin()
-        plan = _split(plan)
+        is_remote = plan.storage.is_remote
+        plan = _without_dictionaries(plan) if is_remote else _split(plan)
         self._plan = plan
+        self._fetch_budget = _fetch_budget(plan) if is_remote else None
         self._metrics = metrics
         self._versions = file_versions(plan)
         self._keys = step_keys(plan)
@@ -62,7 +68,7 @@ class ScanRun:
             reorder=plan.options.reorder_filters,
             recalled=STEPS.recall(self._versions, self._keys),
         )
-        self._handles = _Handles(plan)
+        self._handles = _Handles(plan, metrics)
         steps = sorted(plan.row_filter.steps, key=lambda step: step.index)
         self._conjunction = Conjunction(tuple(step.conjunct for step in steps), plan.filter_schema)
         self._files: dict[FileVersion, ScanFile] = {}
@@ -120,7 +126,8 @@ class ScanRun:
         self._metrics.finish()
 
     def _all_batches(self) -> Generator[pa.RecordBatch]:
-        if self._plan.limit is None and self._plan.options.worker_count == 1:
+        is_alone = self._plan.limit is None and self._plan.options.worker_count == 1
+        if is_alone and self._fetch_budget is None:
             yield from self._batches_here()
         else:
             yield from self._batches_from_workers()
@@ -132,11 +139,14 @@ class ScanRun:
         """
         with self._ended():
             for unit in self._units(parallel=1):
-                yield from self._scan(unit, None)
+                yield from self._scan_local(unit)
 
     def _batches_from_workers(self) -> Generator[pa.RecordBatch]:
         budget = self._budget()
         workers = self._plan.options.worker_count
+        if self._fetch_budget is not None:
+            yield from self._batches_of_store(budget, workers)
+            return
         pool = OrderedPool(
             self._units(parallel=workers),
             lambda unit: self._scan(unit, budget),
@@ -145,10 +155,50 @@ class ScanRun:
             should_begin=None if budget is None else budget.should_begin,
         )
         with self._ended(), contextlib.closing(pool):
-            if budget is None:
-                yield from pool
-            else:
-                yield from self._counted(pool, budget)
+            yield from pool if budget is None else self._counted(pool, budget)
+
+    def _batches_of_store(
+        self, budget: RowBudget | None, workers: int
+    ) -> Generator[pa.RecordBatch]:
+        """The same from a store: row groups begin as long as there is room for their bytes."""
+        fetch_budget = self._fetch_budget
+        assert fetch_budget is not None
+        units = self._units(parallel=max(workers, FEWEST_UNITS))
+        sizes: dict[int, int] = {}
+
+        def should_begin(index: int) -> bool:
+            if budget is not None and not budget.should_begin(index):
+                return False
+            if index not in sizes:
+                sizes[index] = self._most_bytes(units[index])
+            return fetch_budget.has_room(sizes[index] + pool.queued_bytes)
+
+        pool: Pool = OrderedPool(
+            units,
+            lambda unit: self._scan(unit, budget),
+            workers=workers,
+            queue_size=self._plan.options.queue_batches,
+            should_begin=should_begin,
+            sets_aside=True,
+        )
+        fetch_budget.on_change = pool.wake
+        try:
+            with self._ended(), contextlib.closing(pool), IO.held():
+                yield from pool if budget is None else self._counted(pool, budget)
+        finally:
+            self._metrics.add(round_trips=pool.waits, wait_us=int(pool.wait_s * 1e6))
+
+    def _most_bytes(self, unit: range) -> int:
+        """The most bytes that a unit may hold: those of all its columns."""
+        total = 0
+        for index in unit:
+            task = self._plan.tasks[index]
+            facts = FACTS.get(task.file.version)
+            if facts is not None:
+                for column in task.file.columns.values():
+                    chunks = facts.chunks_of(task.access.row_group, column)
+                    total += sum(max(0, chunk.stored_bytes) for chunk in chunks)
+        return total
 
     def _counted(self, pool: Pool, budget: RowBudget) -> Iterator[pa.RecordBatch]:
         """No more rows than the budget; afterwards counts the row groups that were not needed."""
@@ -175,27 +225,71 @@ class ScanRun:
         has_filter = bool(self._plan.row_filter.steps)
         return RowBudget(self._plan.limit, counts, has_filter=has_filter)
 
-    def _scan(self, unit: range, budget: RowBudget | None) -> Iterator[pa.RecordBatch]:
+    def _scan_local(self, unit: range) -> Iterator[pa.RecordBatch]:
+        for item in self._scan(unit, None):
+            assert not isinstance(item, Round)
+            yield item
+
+    def _scan(self, unit: range, budget: RowBudget | None) -> Iterator[pa.RecordBatch | Round]:
         task = self._plan.tasks[unit[0]]
         try:
             handle = self._handles.open(task.file.version)
             with handle.blamed():
                 file = self._scan_file(task.file, handle)
                 states = [RowGroupState(self._plan.tasks[n], file.context) for n in unit]
+                if self._fetch_budget is not None:
+                    yield from self._fetch_indexes(states, file, unit)
                 yield from self._scan_states(states, file, unit[0], budget)
         finally:
+            if self._fetch_budget is not None:
+                self._fetch_budget.hold(unit[0], 0)
             self._handles.release(task.file.version, len(unit))
+
+    def _fetch_indexes(
+        self, states: list[RowGroupState], file: ScanFile, unit: range
+    ) -> Iterator[Round]:
+        """The round of indexes that are not known yet; their bytes are kept with the facts."""
+        assert self._fetch_budget is not None
+        self._fetch_budget.hold(unit[0], self._most_bytes(unit))
+        columns = states[0].task.file.columns
+        filters = [n for c in self._conjunction.conjuncts for n in c.columns]
+        ranges = [
+            wanted
+            for state in states
+            for wanted in file.context.facts.plan_index_ranges(
+                state.access.row_group,
+                list(columns.values()),
+                [columns[name] for name in filters if name in columns],
+                with_filters=bool(self._conjunction.equalities)
+                and self._plan.options.prune_bloom_filter,
+            )
+        ]
+        found = file.file.fetch_ahead(ranges)
+        if found is None:
+            return
+        if not found.is_done:
+            yield found
+        for state in states:
+            state.prune(file.index_file)
+            state_columns = list(columns.values())
+            file.context.facts.load_indexes(state.access.row_group, state_columns, file.index_file)
+        found.release()
 
     def _scan_states(
         self, states: list[RowGroupState], file: ScanFile, task_index: int, budget: RowBudget | None
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Iterator[pa.RecordBatch | Round]:
         if len(states) > 1:
             for state in states:
                 state.prune(file.index_file)
         for group in group_states(states, file.decoding):
             ERA.check(self._era)
             reader = RowGroupReader(self._plan, group, file, self._order)
-            scan = RowGroupScan(self._plan, reader, self._batch_maker, task_index, budget)
+            fetch = None
+            if self._fetch_budget is not None:
+                fetch = UnitFetch(
+                    self._plan, reader, file, self._order, self._fetch_budget, task_index
+                )
+            scan = RowGroupScan(self._plan, reader, self._batch_maker, task_index, budget, fetch)
             for batch in scan.batches():
                 yield batch
                 ERA.check(self._era)
@@ -222,6 +316,19 @@ class ScanRun:
             index_file = MeteredFile(file, lambda n: self._metrics.add(bytes_metadata=n))
             found = self._files[file_plan.version] = ScanFile(context, file, index_file)
         return found
+
+
+def _without_dictionaries(plan: ReadPlan) -> ReadPlan:
+    """Without pruning by dictionaries, which would take a round; the filter chain looks them up."""
+    options = plan.options.with_changes(prune_dictionary=False)
+    return dataclasses.replace(plan, options=options)
+
+
+def _fetch_budget(plan: ReadPlan) -> FetchBudget:
+    storage = plan.storage
+    return FetchBudget(
+        plan.options.fetch_ahead_bytes, lambda: storage.reach.round_bytes, len(plan.tasks)
+    )
 
 
 def _split(plan: ReadPlan) -> ReadPlan:
@@ -276,8 +383,9 @@ def _limited(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.Recor
 class _Handles:
     """The files of a scan: opened when a task first needs bytes, closed after the last task."""
 
-    def __init__(self, plan: ReadPlan) -> None:
+    def __init__(self, plan: ReadPlan, metrics: ScanMetrics) -> None:
         self._storage = plan.storage
+        self._metrics = metrics
         self._lock = threading.Lock()
         self._files: dict[FileVersion, LazyFile] = {}
         self._tasks_left = Counter([task.file.version for task in plan.tasks])
@@ -293,10 +401,15 @@ class _Handles:
         with self._lock:
             self._tasks_left[version] -= task_count
             if not self._tasks_left[version] and version in self._files:
-                self._files.pop(version).close()
+                self._close(self._files.pop(version))
+
+    def _close(self, file: LazyFile) -> None:
+        file.close()
+        if self._storage.is_remote:
+            self._metrics.add(**file.traffic.counts())
 
     def close(self) -> None:
         with self._lock:
             for file in self._files.values():
-                file.close()
+                self._close(file)
             self._files.clear()

@@ -18,6 +18,8 @@ import threading
 from typing import TYPE_CHECKING, Self
 
 from lm_datafusion.errors import FileChangedError, LateError, StorageError
+from lm_datafusion.storage.object_file import ObjectFile
+from lm_datafusion.storage.reach import Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lm_datafusion.storage.object_file import Round, Tail
     from lm_datafusion.storage.protocol import FileVersion, OpenFile, Storage
     from lm_datafusion.storage.ranges import ByteRange
 
@@ -64,6 +67,24 @@ class LazyFile:
         with self._named_errors():
             file.fetch_into(ranges, target)
 
+    def fetch_ahead(self, ranges: Sequence[ByteRange]) -> Round | None:
+        """Asks a store for ranges together; None if the file is local, or nothing is missing."""
+        if not self._storage.is_remote or not ranges:
+            return None
+        file = self._opened()
+        return file.fetch_ahead(ranges) if isinstance(file, ObjectFile) else None
+
+    def fetch_tail(self) -> Tail:
+        """Asks a store for the end of the file, to be kept for later scans too."""
+        file = self._opened()
+        assert isinstance(file, ObjectFile)
+        return file.fetch_tail()
+
+    @property
+    def traffic(self) -> Traffic:
+        """What was asked of a store for the file."""
+        return self._file.traffic if isinstance(self._file, ObjectFile) else Traffic()
+
     def descriptor(self) -> int:
         """The descriptor of the file; opens it."""
         return self._opened().descriptor()
@@ -72,6 +93,8 @@ class LazyFile:
         """Raises `FileChangedError` if the file is no longer this version."""
         if self._file is not None:
             self._file.check_unchanged()
+        elif self._storage.is_remote:
+            return  # nothing was read of it, and the store refuses to read another version
         elif self._storage.load_version(self._version.path) != self._version:
             raise FileChangedError(f"{self._version.path} changed after it was planned for")
 

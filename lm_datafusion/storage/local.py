@@ -21,14 +21,20 @@ import pyarrow as pa
 from lm_datafusion.errors import FileChangedError, FileMissingError, StorageError
 from lm_datafusion.storage.protocol import FileVersion
 from lm_datafusion.storage.ranges import ByteRange
+from lm_datafusion.storage.reach import Reach
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
+    from lm_datafusion.storage.reach import Traffic
+
 
 class LocalStorage:
     """The local file system."""
+
+    is_remote = False
+    reach = Reach()
 
     def load_version(self, path: str) -> FileVersion:
         """The current version of a file."""
@@ -39,6 +45,17 @@ class LocalStorage:
             raise FileMissingError(f"no file at {path}") from error
         except OSError as error:
             raise StorageError(f"{path}: {error.strerror or error}") from error
+
+    def load_versions(
+        self, paths: Sequence[str], traffic: Traffic | None = None
+    ) -> list[FileVersion]:
+        """The current versions of some files."""
+        del traffic
+        return [self.load_version(path) for path in paths]
+
+    def load_times(self, paths: Sequence[str]) -> list[tuple[FileVersion, int]]:
+        """The versions of files, each with the time of its last change in nanoseconds."""
+        return [(self.load_version(path), os.stat(path).st_mtime_ns) for path in paths]
 
     def load_listing(self, path: str) -> list[str]:
         """Every file below a folder, sorted; skips names that begin with . or _.

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lm_datafusion.storage.ranges import ByteRange
+    from lm_datafusion.storage.reach import Reach, Traffic
 
 
 class FileVersion(NamedTuple):
@@ -74,12 +75,32 @@ class OpenFile(Protocol):
 class Storage(Protocol):
     """Where files are stored. Picklable, because plans contain their storage."""
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether a read is a request that takes a round trip."""
+        ...
+
+    @property
+    def reach(self) -> Reach:
+        """How far away it is, if it is remote."""
+        ...
+
     def load_version(self, path: str) -> FileVersion:
         """The current version of a file.
 
         Raises:
             FileMissingError: The file does not exist.
         """
+        ...
+
+    def load_versions(
+        self, paths: Sequence[str], traffic: Traffic | None = None
+    ) -> list[FileVersion]:
+        """The current versions of some files; requests are counted in `traffic`."""
+        ...
+
+    def load_times(self, paths: Sequence[str]) -> list[tuple[FileVersion, int]]:
+        """The versions of files, each with the time of its last change in nanoseconds."""
         ...
 
     def load_listing(self, path: str) -> list[str]:

@@ -39,7 +39,7 @@ SCAN_ORDER = ("memory", "keys", "pruning", "planning", "reading", "top_k")
 # The same in `engine/`, from what a table is to the session; modules on one line are neighbours.
 ENGINE_ORDER = (
     ("parquet_table", "recovery", "cost", "plan_cache", "watch", "frame"),
-    ("dataset_table",),
+    ("dataset_table", "store_table", "object_stores"),
     ("catalog", "shape", "offer", "footer_concurrency", "factory", "session_methods"),
     ("query", "sibling", "paths"),
     ("choose", "explain"),
@@ -62,6 +62,7 @@ DOORS = {
     "pyspark": ("spark/",),
     "pyarrow._parquet": ("formats/parquet/footer.py",),
     "pyarrow.orc": ("formats/orc/decode.py",),
+    "obstore": ("storage/object_store.py",),
     "xxhash": ("formats/parquet/bloom_filter.py",),
 }
 # Where a library may be imported for type checking only.

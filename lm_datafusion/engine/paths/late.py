@@ -29,6 +29,7 @@ NAME = "late"
 DYNAMIC_FILTERS = 0.5
 NO_FILTER = "no filter to apply early"
 NO_NATIVE_READER = "DataFusion has no reader of the format"
+IN_A_STORE = "in an object store our scan reads ahead, in rounds, and fewer bytes"
 FIRST_RUN = "a short query that runs for the first time: nothing is known of its filters"
 
 
@@ -62,7 +63,7 @@ def _access(query: Query, use: TableUse) -> tuple[TableAccess, ScanCost | None]:
     try:
         if not use.conjuncts and has_choice:
             return TableAccess(use, "no filter that our scan can apply"), None
-        is_auto = use.options.path == "auto" and has_choice
+        is_auto = use.options.path == "auto" and has_choice and not use.table.is_remote
         cost = scan_cost(use, may_sample=is_auto, is_new=query.is_new)
         if is_auto and query.is_new and cost.is_guess and cost.native_s < SHORT_S:
             return TableAccess(use, FIRST_RUN), cost
@@ -70,6 +71,7 @@ def _access(query: Query, use: TableUse) -> tuple[TableAccess, ScanCost | None]:
         if is_auto and cost.late_s > most * cost.native_s:
             return TableAccess(use, _words(cost)), cost
         reason = _words(cost) if is_auto else f"path={use.options.path}"
+        reason = IN_A_STORE if use.table.is_remote and use.options.path == "auto" else reason
         reason = reason if has_choice else NO_NATIVE_READER
         return TableAccess(use, reason, use.open_dataset()), cost
     except LateError as error:

@@ -27,6 +27,7 @@ from lm_datafusion.formats.orc.statistics import (
     RowGroupStatistics,
     StripeStatistics,
 )
+from lm_datafusion.storage import ByteRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from lm_datafusion.formats.profile import FileProfile, PageProfile
     from lm_datafusion.metrics import ScanMetrics
     from lm_datafusion.selection import RowSelection
-    from lm_datafusion.storage import ByteRange, OpenFile
+    from lm_datafusion.storage import OpenFile
 
 # Rows of a column that are decoded at a time: memory grows with it.
 PORTION_ROWS: Final = 1 << 18
@@ -167,6 +168,34 @@ class OrcFileFacts(OrcFacts):
     ) -> list[ByteRange]:
         """The byte ranges of their row groups."""
         return plan_row_ranges(self, file, self.load_stripe(file, row_group), columns, rows)
+
+    def plan_index_ranges(
+        self,
+        row_group: int,
+        columns: Sequence[int],
+        pruned: Sequence[int],  # noqa: ARG002
+        *,
+        with_filters: bool,  # noqa: ARG002
+    ) -> list[ByteRange]:
+        """The footer and the index of a stripe."""
+        stripe = self.tail.stripes[row_group]
+        found = []
+        # The index of a stripe is in one piece.
+        tops = [self.tail.types.top_level(column) for column in columns]
+        if any((row_group, top) not in self._row_indexes for top in tops):
+            found.append(ByteRange(stripe.offset, stripe.index_length))
+        if row_group not in self._stripes:
+            found.append(ByteRange(stripe.footer_offset, stripe.footer_length))
+        size = self.version.size_bytes
+        return [wanted for wanted in found if 0 <= wanted.offset < wanted.stop <= size]
+
+    def load_indexes(self, row_group: int, columns: Sequence[int], file: OpenFile) -> None:
+        """Reads the footer of a stripe, and the row indexes of columns."""
+        with contextlib.suppress(CorruptFileError):  # decoding reports it
+            stripe = self.load_stripe(file, row_group)
+            self.load_groups(
+                file, stripe, [self.tail.types.top_level(column) for column in columns]
+            )
 
     def load_profile(self, file: OpenFile) -> FileProfile:
         """What there is to say about the file."""

@@ -167,6 +167,23 @@ class ChunkFacts:
             self._pages = self._indexed_pages(file) or self._walked_pages(file)
         return self._pages  # type: ignore[return-value]
 
+    def plan_index_ranges(self, *, is_pruned: bool, with_filter: bool) -> list[ByteRange]:
+        """Where facts are that have not been loaded; page headers lie among the pages."""
+        tail = self.tail
+        if tail is not None and tail.is_encrypted:
+            return []
+        found = []
+        if self._pages is _UNKNOWN:
+            has_index = tail is not None and tail.offset_index is not None
+            found.append(tail.offset_index if tail and has_index else self.byte_range)
+        if is_pruned and self._column_index is _UNKNOWN and tail and tail.column_index:
+            found.append(tail.column_index)
+        offset = self.metadata.bloom_filter_offset
+        if with_filter and offset and self._bloom_filter is _UNKNOWN:
+            length = self.metadata.bloom_filter_length or _BLOOM_HEADER_BYTES
+            found.append(ByteRange(offset, length))
+        return [wanted for wanted in found if wanted is not None]
+
     def load_first_rows(self, file: OpenFile) -> npt.NDArray[np.int64] | None:
         """The first row of each data page; None if that is not known."""
         table = self.load_pages(file)

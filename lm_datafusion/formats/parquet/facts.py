@@ -121,6 +121,31 @@ class ParquetFacts(FileFacts):
         """The byte ranges of their pages."""
         return plan_row_ranges(self, row_group, columns, rows, file)
 
+    def plan_index_ranges(
+        self,
+        row_group: int,
+        columns: Sequence[int],
+        pruned: Sequence[int],
+        *,
+        with_filters: bool,
+    ) -> list[ByteRange]:
+        """Page indexes and bloom filters; all of a chunk without an offset index."""
+        found = []
+        for column in columns:
+            for chunk in self.chunks_of(row_group, column):
+                is_pruned = column in pruned
+                found += chunk.plan_index_ranges(
+                    is_pruned=is_pruned, with_filter=is_pruned and with_filters
+                )
+        size = self.version.size_bytes
+        return [wanted for wanted in found if 0 <= wanted.offset < wanted.stop <= size]
+
+    def load_indexes(self, row_group: int, columns: Sequence[int], file: OpenFile) -> None:
+        """Reads where the pages of columns are."""
+        for column in columns:
+            for chunk in self.chunks_of(row_group, column):
+                chunk.load_pages(file)
+
     def load_profile(self, file: OpenFile) -> FileProfile:
         """What there is to say about the file."""
         return profile.load_profile(self, file)

@@ -17,6 +17,7 @@ time.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import TYPE_CHECKING
 
@@ -47,10 +48,10 @@ from lm_datafusion.scan.memory.footer_answers import ANSWERS, question
 from lm_datafusion.scan.pruning.conjunction import Conjunction
 from lm_datafusion.scan.pruning.file_pruning import judge_constants, plan_tasks
 from lm_datafusion.scan.pruning.prune import PruningContext
-from lm_datafusion.storage import LazyFile, MeteredFile
+from lm_datafusion.storage import LazyFile, MeteredFile, Traffic
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy.typing as npt
 
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from lm_datafusion.plan import FirstRows, PlanPart, ScanRequest, Table, TableFile
     from lm_datafusion.predicate.conjunct import BoundConjunct, Conjunct
     from lm_datafusion.scan.keys.spans import Span
-    from lm_datafusion.storage import Storage
+    from lm_datafusion.storage import FileVersion, Storage
 
 
 def plan_scan(
@@ -143,14 +144,19 @@ def _load_files(
     answers = _partition_answers(table.files, conjuncts, schema, metrics)
     decided, names = frozenset(answers), schema.names
     conjunction = Conjunction(conjuncts, schema)
-    files = []
-    for index, file in enumerate(table.files):
+    chosen = []
+    for index in range(len(table.files)):
         if planned is not None and index not in planned:
             continue
         if not all(answer[index] for answer in answers.values()):
             metrics.add(files=1, files_pruned=1)
             continue
-        facts = load_facts(table.storage, file.path, options, metrics)
+        chosen.append(index)
+    paths = [table.files[index].path for index in chosen]
+    files = []
+    found = load_all_facts(table.storage, paths, options, metrics)
+    for index, facts in zip(chosen, found, strict=True):
+        file = table.files[index]
         wanted = file.version if planned is None else planned[index]
         if wanted is not None and wanted != facts.version:
             raise FileChangedError(f"{file.path} changed after it was planned for")
@@ -347,6 +353,42 @@ def load_facts(
             else MeteredFile(file, lambda count: metrics.add(bytes_metadata=count))
         )
         return FACTS.load(counted, limit_bytes=options.metadata_cache_bytes)
+
+
+def load_all_facts(
+    storage: Storage, paths: Sequence[str], options: ScanOptions, metrics: ScanMetrics | None = None
+) -> list[FileFacts]:
+    """The facts of the current versions of files; of a store, many footers are read at once."""
+    if not storage.is_remote:
+        return [load_facts(storage, path, options, metrics) for path in paths]
+    traffic = Traffic()
+    versions = storage.load_versions(paths, traffic)
+    unknown = {version for version in versions if FACTS.get(version) is None}
+    found: dict[FileVersion, FileFacts] = {}
+    if unknown:
+        found = _fetch_facts(storage, unknown, options, traffic)
+    if metrics is not None:
+        metrics.add(bytes_metadata=traffic.bytes_fetched, **traffic.counts())
+    return [FACTS.get(version) or found[version] for version in versions]
+
+
+def _fetch_facts(
+    storage: Storage, versions: Iterable[FileVersion], options: ScanOptions, traffic: Traffic
+) -> dict[FileVersion, FileFacts]:
+    """The ends of all files in one round; then what is missing of a footer, file by file."""
+    with contextlib.ExitStack() as opened:
+        files = [opened.enter_context(LazyFile(storage, version)) for version in versions]
+        with traffic.waiting():
+            tails = [file.fetch_tail() for file in files]
+            for tail in tails:
+                tail.keep()
+        found = {
+            file.version: FACTS.load(file, limit_bytes=options.metadata_cache_bytes)
+            for file in files
+        }
+        for file in files:
+            traffic.add(file.traffic)
+    return found
 
 
 def _file_plan(

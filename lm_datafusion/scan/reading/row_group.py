@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lm_datafusion.scan.reading.columns import Column
     from lm_datafusion.scan.reading.row_group_state import RowGroupState
     from lm_datafusion.scan.reading.scan_file import ScanFile
-    from lm_datafusion.storage import OpenFile
+    from lm_datafusion.storage import ByteRange, OpenFile
 
     Values: TypeAlias = pa.Array | pa.ChunkedArray
 
@@ -228,6 +228,24 @@ class RowGroupReader:
         columns = [self.task.file.columns.get(name) for name in names]
         facts, row_group = self.context.facts, self._row_groups[index]
         return [c for n in columns if n is not None for c in facts.chunks_of(row_group, n)]
+
+    @property
+    def row_group_count(self) -> int:
+        """How many row groups are read as one."""
+        return len(self._states)
+
+    def plan_ranges(self, names: Iterable[str], rows: RowSelection) -> list[ByteRange]:
+        """Where the bytes of some columns of some rows are; columns not stored have none."""
+        columns = [n for name in names if (n := self.task.file.columns.get(name)) is not None]
+        if not columns:
+            return []
+        borders, found = self.borders, []
+        facts, file = self.context.facts, self.index_file
+        for number, start, stop in zip(self._row_groups, borders, borders[1:], strict=False):
+            part = rows if len(borders) == 2 else rows.slice(start, stop)  # noqa: PLR2004
+            if part.selects_any():
+                found += facts.plan_row_ranges(number, columns, part, file)
+        return found
 
     def note_pages(self, names: Iterable[str]) -> None:
         """Counts the pages of some columns as considered by the scan."""

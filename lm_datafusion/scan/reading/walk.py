@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 
     from lm_datafusion.plan import ReadPlan, RowGroupAccess
     from lm_datafusion.scan.reading.batches import BatchMaker
+    from lm_datafusion.scan.reading.fetching import UnitFetch
     from lm_datafusion.scan.reading.limit import RowBudget
     from lm_datafusion.scan.reading.row_group import RowGroupReader
+    from lm_datafusion.storage import Round
 
 
 class RowGroupScan:
@@ -44,15 +46,17 @@ class RowGroupScan:
         batches: BatchMaker,
         task_index: int,
         budget: RowBudget | None,
+        fetch: UnitFetch | None = None,
     ) -> None:
         self._plan = plan
         self._batches = batches
         self._reader = reader
         self._task_index = task_index
         self._budget = budget
+        self._fetch = fetch
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The matching rows."""
+    def batches(self) -> Iterator[pa.RecordBatch | Round]:
+        """The matching rows; between them, the rounds that a store has to answer first."""
         try:
             access = self._reader.open()
             if self._budget is not None:
@@ -65,24 +69,32 @@ class RowGroupScan:
                 self._reader.keep_known()
         finally:
             self._reader.finish()
+            if self._fetch is not None:
+                self._fetch.release()
 
-    def _walk(self, access: RowGroupAccess) -> Iterator[pa.RecordBatch]:
+    def _walk(self, access: RowGroupAccess) -> Iterator[pa.RecordBatch | Round]:
         # The columns that decide how far the scan goes: the filter's, if there is one.
         names = self._reader.filter_columns() or list(self._plan.names)
         walk, most_rows = self._windows(access, names)
         last_rows = 0
         while (window := walk.next_window(self._window_rows(last_rows, most_rows))) is not None:
             last_rows = window.row_count
+            if self._fetch is not None:
+                yield from self._fetch.for_filter(window)
             selection = self._kept(self._reader.filter(window))
             self._reader.note_window(selection, last_rows)
             if self._budget is not None:
                 self._budget.note(self._task_index, visited=last_rows, found=selection.row_count)
+            if self._fetch is not None:
+                yield from self._fetch.for_projection(selection)
             if selection.selects_any():
                 yield from self._project(selection)
             if self._budget is not None and not self._budget.missing(self._task_index):
                 self._reader.early_stop(walk.ahead, names)
                 return
             self._reader.release()
+            if self._fetch is not None:
+                self._fetch.release()
 
     def _windows(self, access: RowGroupAccess, names: list[str]) -> tuple[WindowWalk, int]:
         """The windows, and the most rows one may have."""

@@ -17,7 +17,7 @@ def write(path):
 
 
 def listed(context, sql):
-    return scanned_files(context.sql(sql).execution_plan(), context)
+    return scanned_files(context.sql(sql).execution_plan(), context, {})
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a b.parquet", "\u00fc.parquet", "x%20y#.parquet"])
