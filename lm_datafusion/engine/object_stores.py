@@ -53,11 +53,13 @@ def adapted(store: Any) -> tuple[Any, Storage, str]:
             own = object_store.AmazonS3(bucket_name=host, allow_http=allow_http, **given)
         case "GCSStore":
             host = str(config["bucket"])
+            _check_known(config, {"bucket", "service_account_path", "service_account"})
             path = config.get("service_account_path") or config.get("service_account")
             own = object_store.GoogleCloud(host, service_account_path=path)
         case "AzureStore":
             host = str(config["container_name"])
             azure = {"account_name": "account", "account_key": "access_key"}
+            _check_known(config, {*azure, "container_name"})
             given = {own: config[name] for name, own in azure.items() if name in config}
             own = object_store.MicrosoftAzure(host, allow_http=allow_http, **given)
         case "HTTPStore":
@@ -66,3 +68,10 @@ def adapted(store: Any) -> tuple[Any, Storage, str]:
         case name:
             raise OptionError(f"DataFusion has no store like {name}; use lm.dataset")
     return own, storage, host
+
+
+def _check_known(config: dict[str, Any], names: set[str]) -> None:
+    """Refuses settings that DataFusion's store has no name for: it would ask another server."""
+    unknown = sorted(set(config) - names)
+    if unknown:
+        raise OptionError(f"DataFusion has no setting {unknown[0]}; use lm.dataset")

@@ -166,7 +166,10 @@ class SessionContext(datafusion.SessionContext):
 
         with self._catalog.changing():
             if is_of_datafusion(store):
-                self._catalog.stores.pop(store_url(schema, host), None)
+                for url in [
+                    u for u in self._catalog.stores if u.startswith(store_url(schema, host))
+                ]:
+                    del self._catalog.stores[url]
                 super().register_object_store(schema, store, host)
                 return
             own, storage, found = adapted(store)

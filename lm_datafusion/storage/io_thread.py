@@ -5,7 +5,8 @@ In: coroutines. Out: futures that any thread can wait for.
 One thread runs an event loop for all requests of the process. It is started for the first file that
 is open or the first call that needs it, and ends after the last one.
 
-Invariant: no thread is left once nobody holds it. A forked child starts a thread of its own.
+Invariant: no thread is left once nobody holds it. obstore's own threads do not survive a fork, so
+a child of a process that has used it gets an error instead of waiting for ever.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lm_datafusion.errors import StorageError
 from lm_datafusion.forks import hold_over_forks
 
 if TYPE_CHECKING:
@@ -32,15 +34,15 @@ class IoThread:
         self._lock = threading.Lock()
         hold_over_forks(self._lock)
         self._holders = 0
-        self._process = os.getpid()
+        # The process that has used obstore first.
+        self._process: int | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
     def hold(self) -> None:
         """Starts the thread, unless somebody holds it already."""
+        self.check_process()
         with self._lock:
-            if self._process != os.getpid():
-                self._process, self._holders, self._loop = os.getpid(), 0, None
             self._holders += 1
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -48,6 +50,16 @@ class IoThread:
                     target=_serve, args=(self._loop,), name="lm-io", daemon=True
                 )
                 self._thread.start()
+
+    def check_process(self) -> None:
+        """Raises `StorageError` in a forked child of a process that has used obstore."""
+        with self._lock:
+            if self._process is None:
+                self._process = os.getpid()
+            elif self._process != os.getpid():
+                raise StorageError(
+                    "object stores cannot be read in a forked process: start it by spawn"
+                )
 
     def let_go(self) -> None:
         """Ends the thread, unless somebody else holds it."""

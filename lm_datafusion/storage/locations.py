@@ -14,6 +14,7 @@ import urllib.parse
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
+from lm_datafusion.errors import OptionError
 from lm_datafusion.storage.local import LocalStorage
 
 if TYPE_CHECKING:
@@ -83,5 +84,10 @@ def find_storage(
     elif given is not None:
         storage = ObjectStorage.of_store(given)
     else:
-        storage = ObjectStorage.of_url(next(path for path in paths if is_remote_url(path)), options)
+        local = [path for path in paths if not is_remote_url(path)]
+        if local:
+            raise OptionError(
+                f"{local[0]} is a local file, other paths are not: a table has one store"
+            )
+        storage = ObjectStorage.of_url(paths[0], options)
     return storage, [storage.full_path(path) for path in paths]

@@ -20,7 +20,6 @@ Invariant: bytes of two versions are never mixed.
 from __future__ import annotations
 
 import datetime as dt
-import fnmatch
 import itertools
 import os
 import re
@@ -39,6 +38,7 @@ from lm_datafusion.errors import (
 from lm_datafusion.forks import cached_property, hold_over_forks
 from lm_datafusion.storage.io_thread import IO
 from lm_datafusion.storage.kept_tails import TAILS
+from lm_datafusion.storage.key_patterns import key_pattern
 from lm_datafusion.storage.object_file import ObjectFile
 from lm_datafusion.storage.protocol import FileVersion
 from lm_datafusion.storage.reach import Reach, Traffic
@@ -113,6 +113,7 @@ class ObjectStorage:
         scheme, _, rest = url.partition("://")
         scheme = _SCHEMES.get(scheme, scheme)
         host = rest.split("/", 1)[0]
+        _check_no_password(host)
         if scheme not in ("s3", "gs", "az", "http", "https") or not host:
             raise OptionError(
                 f"{url}: give the store as storage=..., or a URL that begins with s3://, az://,"
@@ -154,7 +155,9 @@ class ObjectStorage:
             root = "file://"
             prefix = f"/{prefix}" if prefix else ""
         else:
-            raise OptionError(f"storage is an obstore store, not {store!r}")
+            raise OptionError(f"storage is an obstore store, not a {type(store).__name__}")
+        for address in (root, str(config.get("endpoint", ""))):
+            _check_no_password(address.partition("://")[2].split("/", 1)[0])
         client = dict(getattr(store, "client_options", None) or {})
         known = _runtime_of(store)
         made = cls(
@@ -247,27 +250,30 @@ class ObjectStorage:
         Raises:
             FileMissingError: One does not exist.
         """
-        traffic = traffic or Traffic()
-        stale = [path for path in dict.fromkeys(paths) if self._fresh(path) is None]
+        return [found.version for found in self._load_current(paths, traffic or Traffic())]
+
+    def _load_current(self, paths: Sequence[str], traffic: Traffic) -> list[Listed]:
+        known = {path: self._fresh(path) for path in paths}
+        stale = [path for path, found in known.items() if found is None]
         if len(stale) > _FEW_FILES and not self.root.startswith("http"):
             folder = _common_folder([self._key(path) for path in stale])
-            listed = {found.version.path: found for found in self._list(folder, traffic)}
+            listed = {entry.version.path: entry for entry in self._list(folder, traffic)}
+            known |= {path: listed.get(path) for path in stale}
         else:
-            listed = {}
             for path in stale:
-                self.load_version(path, traffic)
-        found = []
-        for path in paths:
-            entry = listed.get(path) or self._runtime.seen.get(path, (0.0, None))[1]
-            if entry is None or (path in stale and listed and path not in listed):
-                raise FileMissingError(f"no file at {path}")
-            found.append(entry.version)
+                with IO.held(), traffic.waiting():
+                    known[path] = IO.submit(self._look_up(path, traffic)).result()
+        found = [entry for path in paths if (entry := known[path]) is not None]
+        if len(found) < len(paths):
+            missing = next(path for path in paths if known[path] is None)
+            self._runtime.seen.pop(missing, None)
+            raise FileMissingError(f"no file at {missing}")
         return found
 
     def load_times(self, paths: Sequence[str]) -> list[tuple[FileVersion, int]]:
         """The versions of objects, each with the time of its last change in nanoseconds."""
-        self.load_versions(paths)
-        return [tuple(self._runtime.seen[path][1]) for path in paths]
+        current = self._load_current(paths, Traffic())
+        return [(found.version, found.modified_ns) for found in current]
 
     def load_listing(self, path: str, traffic: Traffic | None = None) -> list[str]:
         """Every object below a folder, sorted; skips names that begin with . or _."""
@@ -297,14 +303,14 @@ class ObjectStorage:
                 return False
         listed = self._list(key, Traffic())
         # Whoever asks reads the listing next.
-        self._runtime.listing = (key, listed)
+        self._runtime.listing = (time.monotonic(), key, listed)
         return bool(listed)
 
     def expand_glob(self, pattern: str) -> list[str]:
         """The objects that match a pattern, sorted; `**` crosses folders."""
         key = self._key(pattern)
         fixed = list(itertools.takewhile(lambda part: not _MAGIC.search(part), key.split("/")))
-        matches = _pattern(key).fullmatch
+        matches = key_pattern(key).fullmatch
         listed = self._list("/".join(fixed), Traffic())
         return sorted(f.version.path for f in listed if matches(self._key(f.version.path)))
 
@@ -345,9 +351,11 @@ class ObjectStorage:
         try:
             answer = await _obstore().get_async(runtime.store, self._key(path), options=wanted)
         except Exception as error:
+            runtime.seen.pop(path, None)
             raise _error(path, error) from error
         listed = self._note(answer.meta)
         if version is not None and listed.version != version:
+            runtime.seen.pop(path, None)
             raise FileChangedError(f"{path} changed after it was planned for")
         runtime.reach.begin_body(time.perf_counter() - started)
         size = 0
@@ -385,8 +393,8 @@ class ObjectStorage:
 
     def _list(self, folder: str, traffic: Traffic) -> list[Listed]:
         """Every object below a folder: a request per thousand."""
-        (known, listed), self._runtime.listing = self._runtime.listing, ("", [])
-        if known and known == folder:
+        (when, known, listed), self._runtime.listing = self._runtime.listing, _NO_LISTING
+        if listed and known == folder and time.monotonic() - when < FRESH_S:
             return listed
         for attempt in range(_LIST_ATTEMPTS):
             with traffic.waiting():
@@ -399,6 +407,7 @@ class ObjectStorage:
         return []
 
     def _listed(self, folder: str, traffic: Traffic) -> list[Listed]:
+        IO.check_process()
         found: list[Listed] = []
         traffic.requests += 1
         pages = _obstore().list(self.store, prefix=folder or None, chunk_size=_LIST_KEYS)
@@ -412,6 +421,11 @@ class ObjectStorage:
         modified: dt.datetime = meta["last_modified"]
         since = modified - _EPOCH
         modified_ns = (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000
+        if not etag and not modified_ns:
+            raise StorageError(
+                f"{self._path(meta['path'])}: the server gives neither an ETag nor a time of"
+                " change, so versions of the file cannot be told apart"
+            )
         tag = f"{self._identity} {etag or modified_ns}"
         version = FileVersion(self._path(meta["path"]), int(meta["size"]), tag)
         listed = Listed(version, modified_ns)
@@ -435,13 +449,16 @@ class ObjectStorage:
     def forget(self) -> None:
         """Looks at the store again for the next version, however fresh."""
         self._runtime.seen.clear()
-        self._runtime.listing = ("", [])
+        self._runtime.listing = _NO_LISTING
 
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MOST_SEEN: Final = 1 << 20
 _DENIED: Final = re.compile(r"status code: 40[13]\b")
 _MAGIC: Final = re.compile(r"[*?\[]")
+
+
+_NO_LISTING: Final[tuple[float, str, list[Listed]]] = (0.0, "", [])
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -453,7 +470,7 @@ class _Runtime:
     reach: Reach = field(default_factory=Reach)
     seen: dict[str, tuple[float, Any]] = field(default_factory=dict)
     # A listing that nobody has used yet.
-    listing: tuple[str, list[Listed]] = ("", [])
+    listing: tuple[float, str, list[Listed]] = _NO_LISTING
 
 
 # By description. A given store is forgotten with the last storage that has it; a store that is made
@@ -530,6 +547,12 @@ def _client_of_environment(scheme: str) -> Pairs:
     return (("allow_http", "true"),) if scheme == "http" else ()
 
 
+def _check_no_password(host: str) -> None:
+    """Raises `OptionError` if a host has a user: descriptions and errors would repeat it."""
+    if "@" in host:
+        raise OptionError("a URL with a user or password: give the store as storage=...")
+
+
 def _public(settings: dict[str, Any], names: frozenset[str]) -> Pairs:
     return tuple(sorted((key, value) for key, value in settings.items() if key in names))
 
@@ -575,18 +598,3 @@ def _common_folder(keys: Sequence[str]) -> str:
             break
         shared.append(parts[0])
     return "/".join(shared)
-
-
-def _pattern(glob: str) -> re.Pattern[str]:
-    """A glob as a regular expression over keys."""
-    parts = glob.split("/")
-    made = []
-    for index, part in enumerate(parts):
-        is_last = index == len(parts) - 1
-        if part == "**":
-            made.append("(?:[^/]+/)*[^/]+" if is_last else "(?:[^/]+/)*")
-            continue
-        body = fnmatch.translate(part).removeprefix("(?s:").removesuffix(r")\Z")
-        hidden = r"(?!\.)" if part[:1] in "*?[" else ""
-        made.append(hidden + body.replace(".*", "[^/]*") + ("" if is_last else "/"))
-    return re.compile("".join(made), re.DOTALL)

@@ -134,7 +134,7 @@ def test_a_wrong_answer_in_the_file_is_a_failure(data, tmp_path):
         (["--engines", "oracle"], "no engine 'oracle'"),
         (["--cap", "spark=3"], "takes no part"),
         (["--queries", "99"], "queries go from 0 to 42"),
-        (["--data", "/nothing/here"], "no *.parquet there"),
+        (["--data", "/nothing/here"], "no *.parquet and no *.orc there"),
     ],
 )
 def test_bad_words(data, tmp_path, more, complaint):

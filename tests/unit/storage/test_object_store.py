@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import datetime as dt
+import os
 import pickle
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -227,3 +231,99 @@ def test_a_folder_as_a_store(tmp_path):
         (tmp_path / "x.bin").write_bytes(BODY[::-1])
         with pytest.raises(FileChangedError):
             file.fetch_ranges([ByteRange(9, 4)])
+
+
+def test_objects_that_are_all_gone_are_missing(storage, store):
+    paths = ["memory://a/x.parquet", "memory://a/b/y.parquet", "memory://c/x.parquet"]
+    storage.load_versions(paths)
+    for path in paths:
+        obstore.delete(store, path.removeprefix("memory://"))
+    storage._runtime.seen.update({p: (0.0, v) for p, (_, v) in storage._runtime.seen.items()})
+    with pytest.raises(FileMissingError, match=r"a/x\.parquet"):
+        storage.load_versions(paths)
+
+
+def test_a_folder_that_was_empty_is_looked_at_again(storage, store):
+    assert not storage.is_folder("memory://new")
+    obstore.put(store, "new/x.parquet", BODY)
+    assert storage.is_folder("memory://new")
+    assert storage.load_listing("memory://new") == ["memory://new/x.parquet"]
+
+
+def test_an_object_that_changed_is_looked_at_again(storage, store):
+    file = opened(storage)
+    obstore.put(store, "a/x.parquet", BODY[::-1])
+    with file, pytest.raises(FileChangedError):
+        file.fetch_ranges([ByteRange(0, 10)])
+    with opened(storage) as changed:
+        assert bytes(changed.fetch_ranges([ByteRange(0, 10)])[0]) == BODY[::-1][:10]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("l/2024?1.parquet", ["l/2024-1.parquet", "l/2024_1.parquet"]),
+        ("l/2024[!_]1.parquet", ["l/2024-1.parquet"]),
+        ("l/2024[-_]1.parquet", ["l/2024-1.parquet", "l/2024_1.parquet"]),
+        ("l/**/1.parquet", ["l/2024/1.parquet"]),
+        ("l/**", ["l/2024-1.parquet", "l/2024/1.parquet", "l/2024_1.parquet"]),
+    ],
+)
+def test_wildcards_match_no_slash_and_nothing_hidden(pattern, found):
+    store = MemoryStore()
+    keys = ("l/2024-1.parquet", "l/2024_1.parquet", "l/2024/1.parquet", "l/.tmp/1.parquet")
+    for key in keys:
+        obstore.put(store, key, b"x")
+    paths = ObjectStorage.of_store(store).expand_glob(f"memory://{pattern}")
+    assert paths == [f"memory://{key}" for key in found]
+
+
+def test_local_paths_beside_urls_are_refused(tmp_path):
+    with pytest.raises(OptionError, match="one store"):
+        find_storage(["s3://bucket/x.parquet", str(tmp_path / "y.parquet")])
+
+
+def test_passwords_are_refused_without_being_repeated():
+    stores = [
+        lambda: find_storage(["https://me:hidden@host/x.parquet"]),
+        lambda: ObjectStorage.of_store(S3Store("b", endpoint="http://me:hidden@host")),
+        lambda: find_storage(["x.parquet"], {"secret_access_key": "hidden"}),
+    ]
+    for make in stores:
+        with pytest.raises(OptionError) as info:
+            make()
+        assert "hidden" not in str(info.value)
+
+
+def test_a_server_that_tells_no_versions_is_refused(storage):
+    epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    with pytest.raises(StorageError, match="neither an ETag"):
+        storage._note({"path": "x", "size": 1, "e_tag": None, "last_modified": epoch})
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_gets_an_error():
+    script = """
+import os, sys
+from obstore.store import MemoryStore
+from lm_datafusion.errors import StorageError
+from lm_datafusion.storage.object_store import ObjectStorage
+store = MemoryStore()
+store.put("a/x.parquet", b"x")
+storage = ObjectStorage.of_store(store)
+storage.load_version("memory://a/x.parquet")
+child = os.fork()
+if not child:
+    failed = 0
+    for ask in (lambda: storage.load_listing("memory://a"), lambda: storage.load_version("memory://b")):
+        try:
+            ask()
+        except StorageError as error:
+            failed += "forked" in str(error)
+    os._exit(failed)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert ended.stdout.strip() == "2", ended.stderr
