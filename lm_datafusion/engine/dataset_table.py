@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from lm_datafusion.engine.parquet_table import ListedFile, ParquetTable
 from lm_datafusion.engine.watch import WatchedDataset
+from lm_datafusion.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,6 +56,17 @@ class NamedDataset(WatchedDataset):
             yield from super().get_fragments(filter)
         else:
             _WATCHING.asked.append(self)
+
+
+def of_orc(late: LateDataset) -> LateDataset:
+    """The dataset, if its files are ORC.
+
+    Raises:
+        OptionError: They are Parquet, which DataFusion reads as well.
+    """
+    if late.format.default_extname != "orc":
+        raise OptionError(f"{late.files[0]} is Parquet, not ORC: register it as Parquet")
+    return late
 
 
 @contextmanager

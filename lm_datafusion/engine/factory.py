@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from datafusion.catalog import Table, TableProviderFactory
 
-from lm_datafusion.engine.dataset_table import NamedDataset
+from lm_datafusion.engine.dataset_table import NamedDataset, of_orc
 from lm_datafusion.errors import OptionError
 from lm_datafusion.options import ScanOptions
 from lm_datafusion.storage import is_remote_url
@@ -70,7 +70,7 @@ class NamedTableFactory(LateTableFactory):
         self._run = run
 
     def _provided(self, made: LateDataset) -> Dataset:
-        return NamedDataset(made, self._run)
+        return NamedDataset(of_orc(made), self._run)
 
 
 def _path(location: str) -> str:

@@ -14,6 +14,7 @@ something that writes.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from datafusion import RecordBatchStream
@@ -60,13 +61,15 @@ def _other_frame(
     """The frame that runs after an error; or raises that, or the error of ours in its text.
 
     Errors of ours are taken out: their frames hold the stream that holds them, and with it open
-    files.
+    files. Those of other threads are left to them.
     """
     text = str(error)
     found = [e for e in list(errors) if isinstance(e, DATA_ERRORS) and _is_in(e, text)]
-    errors.clear()
     if found:
+        with contextlib.suppress(ValueError):
+            errors.remove(found[0])
         raise found[0] from error
+    errors.clear()
     if instead is None:
         raise error
     return instead(error)

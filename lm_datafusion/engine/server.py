@@ -65,7 +65,9 @@ class QueryServer:
 
     def for_session(self, context: datafusion.SessionContext) -> QueryServer:
         """A server for another session that sees the same catalog."""
-        return QueryServer(self.catalog.shared_with(context), self._options)
+        server = QueryServer(self.catalog.shared_with(context), self._options)
+        server.registered = self.registered
+        return server
 
     def reports(self) -> list[ScanReport]:
         """The reports of this thread's last run."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 import datafusion
 
 from lm_datafusion.engine.catalog import SessionCatalog
-from lm_datafusion.engine.dataset_table import NamedDataset
+from lm_datafusion.engine.dataset_table import NamedDataset, of_orc
 from lm_datafusion.engine.explain import explain_frame
 from lm_datafusion.engine.factory import LateTableFactory, NamedTableFactory
 from lm_datafusion.engine.footer_concurrency import with_footer_concurrency
@@ -67,6 +67,9 @@ class SessionContext(datafusion.SessionContext):
         super().__init__(config, runtime)
         self._options = options or ScanOptions()
         self._server = QueryServer(SessionCatalog(_plain(self)), self._options)
+        self._register_factories()
+
+    def _register_factories(self) -> None:
         super().register_table_factory("LM_PARQUET", LateTableFactory(self._options))
         orc_tables = NamedTableFactory(self._options, self._server.registered)
         super().register_table_factory("ORC", orc_tables)
@@ -76,7 +79,9 @@ class SessionContext(datafusion.SessionContext):
         """As DataFusion's: one session for the whole process, which others may change."""
         made = cast("SessionContext", super().global_ctx())
         plain = _plain(made)
-        return made._handle(plain, made._server.for_session(plain))  # noqa: SLF001 of this class
+        handle = made._handle(plain, made._server.for_session(plain))  # noqa: SLF001 of this class
+        handle._register_factories()  # noqa: SLF001 the same
+        return handle
 
     def enable_url_table(self) -> SessionContext:
         """As DataFusion's: another session over this catalog, in which paths are tables."""
@@ -142,9 +147,8 @@ class SessionContext(datafusion.SessionContext):
     ) -> NamedDataset:
         from lm_datafusion.dataset import dataset
 
-        return NamedDataset(
-            dataset(path, options=options or self._options), self._server.registered
-        )
+        made = dataset(path, options=options or self._options)
+        return NamedDataset(of_orc(made), self._server.registered)
 
     def register_listing_table(
         self, name: str, path: str | pathlib.Path, *arguments: Any, **settings: Any

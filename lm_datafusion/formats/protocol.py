@@ -165,11 +165,6 @@ class Decoder(Protocol):
 class FileColumn(Protocol):
     """A top-level column of a file: what the decoders of its row groups share."""
 
-    @property
-    def given(self) -> pa.DataType:
-        """Its type in the table."""
-        ...
-
     def open(self, row_groups: Sequence[int]) -> Decoder:
         """A decoder of the column in some row groups; reads nothing."""
         ...

@@ -327,3 +327,25 @@ def test_an_order_that_bounds_prove(path):
     known = lm.dataset(path).find_order("id")
     assert known.is_proven
     assert not known.descending
+
+
+@pytest.mark.parametrize("types", [("int32", "double"), ("int8", "int64"), ("float", "double")])
+def test_orders_of_columns_that_files_store_in_different_types(tmp_path, types):
+    for number, name in enumerate(types):
+        keys = [row / 2 if name in ("double", "float") else row for row in range(100)]
+        table = pa.table({"a": range(100 * number, 100 * number + 100), "m": keys})
+        orc.write_table(
+            table.cast(pa.schema([("a", "int64"), ("m", name)])), tmp_path / f"{name}.orc"
+        )
+    dataset = lm.dataset(tmp_path)
+    rows = dataset.to_table().to_pylist()
+    for order in ("ascending", "descending"):
+        found = dataset.to_table(order_by=[("m", order), ("a", "ascending")], limit=7)
+        sign = -1 if order == "descending" else 1
+        expected = sorted(rows, key=lambda row: (sign * row["m"], row["a"]))[:7]
+        assert found["m"].to_pylist() == [row["m"] for row in expected]
+    session = lm.SessionContext()
+    session.register_orc("t", tmp_path)
+    found = session.sql("SELECT a FROM t ORDER BY m DESC, a LIMIT 7").to_pydict()["a"]
+    expected = sorted(rows, key=lambda row: (-row["m"], row["a"]))[:7]
+    assert found == [row["a"] for row in expected]

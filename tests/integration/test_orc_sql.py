@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 import lm_datafusion as lm
 from lm_datafusion.errors import CorruptFileError, LateError, OptionError
@@ -254,3 +255,19 @@ def test_a_damaged_file_is_an_error_of_ours(tmp_path):
         context.sql("SELECT * FROM t WHERE id >= 0").to_arrow_table()
     with pytest.raises(LateError, match=r"none\.orc"):
         context.register_orc("u", tmp_path / "none.orc")
+
+
+def test_parquet_is_not_registered_as_orc(tmp_path):
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "t.parquet")
+    with pytest.raises(lm.LateError, match=r"t\.parquet is Parquet, not ORC"):
+        lm.SessionContext().register_orc("t", tmp_path / "t.parquet")
+
+
+def test_the_session_of_the_process_has_orc_tables(tmp_path):
+    orc.write_table(pa.table({"a": [1, 2]}), tmp_path / "t.orc")
+    session = lm.SessionContext.global_ctx()
+    session.sql(f"CREATE EXTERNAL TABLE global_orc STORED AS ORC LOCATION '{tmp_path}/t.orc'")
+    try:
+        assert session.sql("SELECT sum(a) AS s FROM global_orc").to_pydict() == {"s": [3]}
+    finally:
+        session.deregister_table("global_orc")

@@ -65,7 +65,7 @@ class OrcColumn:
         self.facts = facts
         self.column = column
         self.files = files
-        self.given: pa.DataType = facts.schema.field(column).type
+        self.stored: pa.DataType = facts.schema.field(column).type
 
     def open(self, row_groups: Sequence[int]) -> OrcDecoder:
         """A decoder of the column in some stripes; reads nothing."""
@@ -127,7 +127,7 @@ class OrcDecoder:
             part = rows if len(self._parts) == 1 else rows.slice(start, stop)
             if part.selects_any():
                 chunks += self._part(index).read(part)
-        return chunks[0] if len(chunks) == 1 else pa.chunked_array(chunks, self._column.given)
+        return chunks[0] if len(chunks) == 1 else pa.chunked_array(chunks, self._column.stored)
 
     def filter(
         self,

@@ -40,11 +40,10 @@ class ScanFile:
         if name not in self._columns:
             self._columns[name] = self._make_column(name)
         stored = self._columns[name]
-        plan = self.context.file_plan
+        plan, data_type = self.context.file_plan, self.context.schema.field(name).type
         if stored is None:
-            data_type = self.context.schema.field(name).type
             return Column(name, data_type, constant=plan.constants.get(name))
-        return Column(name, stored.given, decoder=stored.open(row_groups), path=plan.version.path)
+        return Column(name, data_type, decoder=stored.open(row_groups), path=plan.version.path)
 
     def decoding(self, row_group: int) -> tuple[object, ...]:
         """How the scanned columns are decoded: row groups that are read as one must agree."""
