@@ -8,8 +8,8 @@ is checked against the version as well, because some servers ignore the conditio
 A plan contains the description of a store: its URL, endpoint and region, never a secret. Where a
 plan arrives in another process, obstore finds credentials in the environment there.
 
-Versions seen less than `FRESH_S` ago are taken as current: one LIST serves a statement. A newer
-version is noticed by the read.
+Versions seen less than `FRESH_S` ago are taken as current: one LIST serves a statement. A read
+notices a newer version; an answer from a cached footer or a cached small file does not.
 
 Why the identity of the store is part of a version: two stores may hold different objects with the
 same URL and ETag.

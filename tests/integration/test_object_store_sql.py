@@ -181,3 +181,14 @@ def test_stored_as_lm_parquet_takes_urls(environment, plain):
     session.sql("CREATE EXTERNAL TABLE t STORED AS LM_PARQUET LOCATION 's3://bucket/t/'")
     for query in QUERIES:
         assert session.sql(query).to_pylist() == plain.sql(query).to_pylist(), query
+
+
+def test_a_store_of_datafusion_takes_the_place_of_ours():
+    from datafusion.object_store import AmazonS3
+    from obstore.store import S3Store
+
+    session = lm.SessionContext()
+    session.register_object_store("s3://", S3Store("logs", region="eu-west-1"))
+    assert list(session._server.catalog.stores) == ["s3://logs"]
+    session.register_object_store("s3://", AmazonS3(bucket_name="logs", region="eu-west-1"))
+    assert not session._server.catalog.stores
